@@ -1,0 +1,50 @@
+# reprise_room(name SOURCES ... ROOMS ... USES ...): the static library of one room.
+# ROOMS are the rooms it may include, USES are libraries of others.
+
+add_library(reprise_options INTERFACE)
+target_include_directories(reprise_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(reprise_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+  -ffp-contract=off        # a contracted multiply-add would differ between files and ISAs (law L1)
+  -fno-math-errno)
+if(REPRISE_WERROR)
+  target_compile_options(reprise_options INTERFACE -Werror)
+endif()
+if(REPRISE_CHECKS)
+  target_compile_definitions(reprise_options INTERFACE REPRISE_CHECKS)
+endif()
+
+# Sanitizer flags of one room. UndefinedBehaviorSanitizer is off in http: Beast takes minutes with it.
+function(reprise_sanitize target room)
+  if(REPRISE_SANITIZE STREQUAL "address")
+    set(flags -fsanitize=address -fno-omit-frame-pointer)
+    if(NOT room STREQUAL "http")
+      list(APPEND flags -fsanitize=undefined -fno-sanitize-recover=all)
+    endif()
+  elseif(REPRISE_SANITIZE STREQUAL "thread")
+    set(flags -fsanitize=thread)
+  else()
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE ${flags})
+  target_link_options(${target} PUBLIC ${flags})
+endfunction()
+
+function(reprise_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;ROOMS;USES" ${ARGN})
+  add_library(reprise_${name} STATIC ${ROOM_SOURCES})
+  list(TRANSFORM ROOM_ROOMS PREPEND reprise_)
+  target_link_libraries(reprise_${name} PUBLIC reprise_options ${ROOM_ROOMS} ${ROOM_USES})
+  reprise_sanitize(reprise_${name} ${name})
+endfunction()
+
+# reprise_test(room SOURCES ... [USES ...]): one GoogleTest program a room, every case a ctest.
+function(reprise_test room)
+  cmake_parse_arguments(TEST "" "" "SOURCES;USES;LABELS" ${ARGN})
+  add_executable(${room}_test ${TEST_SOURCES})
+  target_include_directories(${room}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${room}_test PRIVATE reprise_${room} ${TEST_USES} GTest::gtest GTest::gtest_main)
+  reprise_sanitize(${room}_test ${room})
+  add_test(NAME ${room} COMMAND ${room}_test)
+  set_tests_properties(${room} PROPERTIES TIMEOUT 600)
+endfunction()

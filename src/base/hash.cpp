@@ -1,0 +1,24 @@
+// Hashes by xxHash and OpenSSL.
+#include "base/hash.h"
+
+#include <openssl/sha.h>
+#include <xxhash.h>
+
+#include <fmt/core.h>
+
+namespace reprise {
+
+std::string content_hash(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::string sha256_hex(std::string_view text) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
+  std::string hex;
+  for (const unsigned char byte : digest) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+}  // namespace reprise

@@ -1,0 +1,52 @@
+// Fork-join over a fixed set of threads: the engine thread and its workers run one loop together.
+// Which thread takes which task is left to chance (a descheduled thread must not stall the rest), so
+// a task's result may depend on its index only, never on the worker.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace reprise {
+
+class ThreadPool {
+ public:
+  // `threads` >= 1 counts the calling thread; threads - 1 workers are started.
+  explicit ThreadPool(int threads);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool();
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls run(task, worker) once for every task in [0, tasks); worker is in [0, threads()).
+  // Returns when all are done. One caller at a time; not reentrant.
+  template <class Run>
+  void parallel_for(int tasks, Run&& run) {
+    using Callable = std::remove_reference_t<Run>;
+    run_tasks(tasks,
+              [](void* context, int task, int worker) { (*static_cast<Callable*>(context))(task, worker); },
+              const_cast<void*>(static_cast<const void*>(&run)));
+  }
+
+ private:
+  using Task = void (*)(void* context, int task, int worker);
+
+  void run_tasks(int tasks, Task task, void* context);
+  void claim_tasks(std::uint64_t job, int worker);
+  void serve(int worker);
+
+  // A claim word is {job number, next task}: a worker that wakes late sees that its job is over.
+  std::atomic<std::uint64_t> claim_{0};
+  std::atomic<std::uint32_t> job_{0};  // number of the newest job; workers wait for it to change
+  std::atomic<int> unfinished_{0};
+  std::atomic<bool> stopping_{false};
+  int tasks_ = 0;
+  Task task_ = nullptr;
+  void* context_ = nullptr;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,40 @@
+// The pool runs every task exactly once, for any number of threads and tasks, job after job.
+#include "base/thread_pool.h"
+
+#include <atomic>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace reprise {
+namespace {
+
+TEST(ThreadPool, RunsEveryTaskExactlyOnce) {
+  for (const int threads : {1, 2, 3, 5}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 2000; round++) {
+      const int tasks = round % 37;
+      std::vector<std::atomic<int>> runs(37);
+      pool.parallel_for(tasks, [&](int task, int worker) {
+        EXPECT_GE(worker, 0);
+        EXPECT_LT(worker, threads);
+        runs[static_cast<std::size_t>(task)]++;
+      });
+      for (int task = 0; task < 37; task++) {
+        ASSERT_EQ(runs[static_cast<std::size_t>(task)].load(), task < tasks ? 1 : 0);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, WhatTasksWroteIsVisibleToTheCaller) {
+  ThreadPool pool(3);
+  std::vector<int> values(1000);
+  for (int round = 1; round <= 200; round++) {
+    pool.parallel_for(1000, [&](int task, int) { values[static_cast<std::size_t>(task)] = task * round; });
+    for (int task = 0; task < 1000; task++) ASSERT_EQ(values[static_cast<std::size_t>(task)], task * round);
+  }
+}
+
+}  // namespace
+}  // namespace reprise
