@@ -6,10 +6,10 @@ namespace reprise {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 }
 
-#define CHECK(condition)                                                     \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]]                                           \
-      ::reprise::check_failed(#condition, __FILE__, __LINE__);               \
+#define CHECK(condition)                                       \
+  do {                                                         \
+    if (!(condition)) [[unlikely]]                             \
+      ::reprise::check_failed(#condition, __FILE__, __LINE__); \
   } while (false)
 
 #ifdef REPRISE_CHECKS

@@ -39,16 +39,16 @@ inline std::unexpected<Error> fail(Errc code, std::string message, std::string f
 #define REPRISE_CONCAT(a, b) REPRISE_CONCAT_INNER(a, b)
 
 // TRY(status_expression): returns the error to the caller, if there is one.
-#define TRY(expression)                                                      \
-  do {                                                                       \
-    if (auto try_result = (expression); !try_result)                         \
-      return std::unexpected(std::move(try_result).error());                 \
+#define TRY(expression)                                      \
+  do {                                                       \
+    if (auto try_result = (expression); !try_result)         \
+      return std::unexpected(std::move(try_result).error()); \
   } while (false)
 
 // TRY_ASSIGN(declaration, result_expression): the value, or the error to the caller.
-#define TRY_ASSIGN(declaration, ...)                                         \
+#define TRY_ASSIGN(declaration, ...) \
   TRY_ASSIGN_INNER(REPRISE_CONCAT(try_result_, __LINE__), declaration, __VA_ARGS__)
-#define TRY_ASSIGN_INNER(name, declaration, ...)                             \
-  auto name = (__VA_ARGS__);                                                 \
-  if (!name) return std::unexpected(std::move(name).error());                \
+#define TRY_ASSIGN_INNER(name, declaration, ...)              \
+  auto name = (__VA_ARGS__);                                  \
+  if (!name) return std::unexpected(std::move(name).error()); \
   declaration = std::move(name).value()

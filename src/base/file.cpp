@@ -1,13 +1,12 @@
 // Files on POSIX: mmap, read, write-sync-rename.
 #include "base/file.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include <fmt/core.h>
@@ -103,7 +102,8 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t s
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content) {
   const std::filesystem::path temporary = path.string() + fmt::format(".{}.tmp", ::getpid());
   {
-    const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    const Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) return system_error("create", temporary);
     while (!content.empty()) {
       const ssize_t count = ::write(file.get(), content.data(), content.size());

@@ -26,7 +26,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
 
-  // Tells the system that [offset, offset + size) is no longer needed in memory (it stays readable).
+  // Tells the system that [offset, offset + size) is no longer needed in memory (it stays
+  // readable).
   void release(std::size_t offset, std::size_t size) const;
 
  private:

@@ -1,10 +1,9 @@
 // Hashes by xxHash and OpenSSL.
 #include "base/hash.h"
 
+#include <fmt/core.h>
 #include <openssl/sha.h>
 #include <xxhash.h>
-
-#include <fmt/core.h>
 
 namespace reprise {
 

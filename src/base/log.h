@@ -1,4 +1,5 @@
-// One log: lines on stderr with time and level. Never prompt text, tokens or keys: counts and hashes.
+// One log: lines on stderr with time and level. Never prompt text, tokens or keys: counts and
+// hashes.
 #pragma once
 #include <string_view>
 

@@ -1,15 +1,14 @@
 // Limits of the machine from /proc and of the container from cgroup v2 or v1.
 #include "base/machine.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <optional>
+#include <sched.h>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 
 namespace reprise {
 namespace {
@@ -75,16 +74,16 @@ int usable_cpus() {
 
 std::size_t memory_limit_bytes() {
   const std::size_t physical = meminfo_bytes("MemTotal");
-  const auto limit = cgroup_memory("/sys/fs/cgroup/memory.max",
-                                   "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  const auto limit =
+      cgroup_memory("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
   if (!limit || *limit <= 0) return physical;
   return std::min(physical, static_cast<std::size_t>(*limit));
 }
 
 std::size_t memory_available_bytes() {
   const std::size_t available = meminfo_bytes("MemAvailable");
-  const auto used = cgroup_memory("/sys/fs/cgroup/memory.current",
-                                  "/sys/fs/cgroup/memory/memory.usage_in_bytes");
+  const auto used =
+      cgroup_memory("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes");
   const std::size_t limit = memory_limit_bytes();
   if (!used || *used < 0 || limit == meminfo_bytes("MemTotal")) return available;
   const auto used_bytes = static_cast<std::size_t>(*used);

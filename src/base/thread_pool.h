@@ -1,6 +1,6 @@
 // Fork-join over a fixed set of threads: the engine thread and its workers run one loop together.
-// Which thread takes which task is left to chance (a descheduled thread must not stall the rest), so
-// a task's result may depend on its index only, never on the worker.
+// Which thread takes which task is left to chance (a descheduled thread must not stall the rest),
+// so a task's result may depend on its index only, never on the worker.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -26,9 +26,12 @@ class ThreadPool {
   template <class Run>
   void parallel_for(int tasks, Run&& run) {
     using Callable = std::remove_reference_t<Run>;
-    run_tasks(tasks,
-              [](void* context, int task, int worker) { (*static_cast<Callable*>(context))(task, worker); },
-              const_cast<void*>(static_cast<const void*>(&run)));
+    run_tasks(
+        tasks,
+        [](void* context, int task, int worker) {
+          (*static_cast<Callable*>(context))(task, worker);
+        },
+        const_cast<void*>(static_cast<const void*>(&run)));
   }
 
  private:

@@ -31,8 +31,10 @@ TEST(ThreadPool, WhatTasksWroteIsVisibleToTheCaller) {
   ThreadPool pool(3);
   std::vector<int> values(1000);
   for (int round = 1; round <= 200; round++) {
-    pool.parallel_for(1000, [&](int task, int) { values[static_cast<std::size_t>(task)] = task * round; });
-    for (int task = 0; task < 1000; task++) ASSERT_EQ(values[static_cast<std::size_t>(task)], task * round);
+    pool.parallel_for(
+        1000, [&](int task, int) { values[static_cast<std::size_t>(task)] = task * round; });
+    for (int task = 0; task < 1000; task++)
+      ASSERT_EQ(values[static_cast<std::size_t>(task)], task * round);
   }
 }
 

@@ -1,0 +1,39 @@
+// JSON, configured in one place: Boost.JSON values, with duplicate keys, depth, size, invalid UTF-8
+// and NUL bytes as errors.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+
+#include "base/error.h"
+
+namespace reprise {
+
+using JsonValue = boost::json::value;
+using JsonObject = boost::json::object;
+using JsonArray = boost::json::array;
+
+struct JsonLimits {
+  std::size_t depth_max = 64;
+  std::size_t bytes_max = std::size_t{16} << 20;
+};
+
+// Errors: invalid_argument; says what and at which byte.
+Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits = {});
+
+// Compact, UTF-8 as it is. Numbers print so that reading them back gives the same bits.
+std::string to_json(const JsonValue& value);
+
+// The pieces of to_json, for code that writes JSON without building values first.
+// `text` becomes a quoted string; bytes that are not UTF-8 become U+FFFD.
+void append_json_text(std::string& out, std::string_view text);
+// Shortest digits that read back as the same number of that type, always with a fraction or
+// exponent; what JSON cannot say (NaN, infinities) becomes null.
+void append_json_number(std::string& out, double number);
+void append_json_number(std::string& out, float number);
+
+}  // namespace reprise

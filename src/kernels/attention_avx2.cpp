@@ -1,0 +1,18 @@
+// The attention and the KV store for AVX2, FMA and F16C. Everything else is included before the
+// target region, so that no function of another file is compiled for it.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <immintrin.h>
+
+#include "kernels/attention.h"
+#include "kernels/elementary_constants.h"
+#include "kernels/inline.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+#define REPRISE_ISA avx2
+#include "kernels/attention.inc"
+#include "kernels/elementary.inc"
+#include "kernels/float8_avx2.h"
+#pragma GCC pop_options

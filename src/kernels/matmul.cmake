@@ -1,0 +1,10 @@
+# Sources of the weight types and the matrix multiply: one translation unit a weight type and ISA.
+set(MATMUL_SOURCES
+  weight_type.cpp
+  activations_scalar.cpp
+  matmul_scalar.cpp
+  activations_avx2.cpp
+  matmul_avx2.cpp)
+foreach(type f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q4_k q5_k q6_k)
+  list(APPEND MATMUL_SOURCES matmul_avx2_${type}.cpp)
+endforeach()

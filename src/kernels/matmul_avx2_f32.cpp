@@ -1,0 +1,13 @@
+// The AVX2 matrix multiply of F32 weights.
+#include "kernels/float_matmul_avx2.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+namespace reprise::kernels::avx2 {
+
+void multiply_f32(const MatmulCall& call, int panel_begin, int panel_end, std::uint8_t* scratch) {
+  multiply_floats<PanelF32>(call, panel_begin, panel_end, scratch);
+}
+
+}  // namespace reprise::kernels::avx2
+#pragma GCC pop_options

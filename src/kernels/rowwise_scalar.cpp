@@ -1,0 +1,8 @@
+// The row by row kernels in plain C++: the specification that every ISA equals bit for bit.
+#include "kernels/elementary_constants.h"
+#include "kernels/float8_scalar.h"
+#include "kernels/rowwise.h"
+
+#define REPRISE_ISA scalar
+#include "kernels/elementary.inc"
+#include "kernels/rowwise.inc"

@@ -1,0 +1,167 @@
+// JSON: what is refused and where, and numbers that keep their bits.
+#include "base/json.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace reprise {
+namespace {
+
+std::string error_of(std::string_view text, const JsonLimits& limits = {}) {
+  const Result<JsonValue> value = parse_json(text, limits);
+  if (value) return "";
+  EXPECT_EQ(value.error().code, Errc::invalid_argument);
+  return value.error().message;
+}
+
+double number_of(const std::string& text) {
+  const Result<JsonValue> value = parse_json(text);
+  EXPECT_TRUE(value) << text;
+  if (!value) return std::nan("");
+  if (value->is_int64()) return static_cast<double>(value->get_int64());
+  if (value->is_uint64()) return static_cast<double>(value->get_uint64());
+  return value->get_double();
+}
+
+TEST(Json, RoundTrip) {
+  const std::string text =
+      R"({"a":[1,-2,18446744073709551615,0.5,true,false,null],"b":{"c":"é😀\"\\\n"},"":{},"d":[]})";
+  const Result<JsonValue> value = parse_json(text);
+  ASSERT_TRUE(value) << value.error().message;
+  EXPECT_EQ(to_json(*value), text);
+}
+
+TEST(Json, Whitespace) {
+  EXPECT_EQ(error_of(" \r\n\t[ 1 , 2 ] \n "), "");
+}
+
+TEST(Json, Malformed) {
+  for (const char* text :
+       {"",    " ",     "{",       "[1,",   "[1,]",      "{\"a\":1,}", "{a:1}",          "{'a':1}",
+        "01",  "+1",    ".5",      "1.",    "nan",       "NaN",        "Infinity",       "-",
+        "tru", "\"abc", "\"\\x\"", "[1 2]", "{\"a\" 1}", "// c\n1",    "\xEF\xBB\xBF{}", "\"\n\"",
+        "]"}) {
+    EXPECT_NE(error_of(text), "") << text;
+  }
+}
+
+TEST(Json, TrailingText) {
+  EXPECT_EQ(error_of("{} x"), "invalid JSON at byte 3: more text after the value");
+  EXPECT_NE(error_of("{}{}"), "");
+  EXPECT_NE(error_of(std::string_view("{}\0", 3)), "");
+}
+
+TEST(Json, DuplicateNames) {
+  EXPECT_NE(error_of(R"({"a":1,"b":2,"a":3})").find("the name \"a\" twice"), std::string::npos);
+  EXPECT_NE(error_of(R"({"x":{"k":1,"\u006b":2}})"), "");   // the same name, spelled differently
+  EXPECT_EQ(error_of(R"({"a":{"b":1},"b":{"b":1}})"), "");  // different objects
+  const std::string name(1000, 'n');
+  const std::string message = error_of("{\"" + name + "\":1,\"" + name + "\":1}");
+  EXPECT_NE(message, "");
+  EXPECT_LT(message.size(), 200u);
+}
+
+TEST(Json, Depth) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_EQ(error_of(nested(64)), "");
+  EXPECT_NE(error_of(nested(65)).find("deeper than 64"), std::string::npos);
+  EXPECT_NE(error_of(nested(100'000)), "");
+  EXPECT_NE(error_of(std::string(1'000'000, '[')), "");
+  JsonLimits shallow;
+  shallow.depth_max = 2;
+  EXPECT_EQ(error_of("[[1]]", shallow), "");
+  EXPECT_NE(error_of("[{\"a\":[1]}]", shallow), "");
+}
+
+TEST(Json, Size) {
+  JsonLimits limits;
+  limits.bytes_max = 8;
+  EXPECT_EQ(error_of("[1,2,30]", limits), "");
+  EXPECT_NE(error_of("[1,2,300]", limits).find("9 bytes, expected at most 8"), std::string::npos);
+}
+
+TEST(Json, NulCharacters) {
+  EXPECT_NE(error_of("\"a\\u0000b\"").find("NUL"), std::string::npos);
+  EXPECT_NE(error_of("{\"a\\u0000\":1}").find("NUL"), std::string::npos);
+  EXPECT_NE(error_of(std::string_view("\"a\0b\"", 5)), "");
+  EXPECT_NE(error_of(std::string_view("\0", 1)), "");
+}
+
+TEST(Json, InvalidUtf8) {
+  for (const char* bytes :
+       {"\xC3\x28", "\x80", "\xC0\xAF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
+        "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\xE2\x82", "\xFF"}) {
+    EXPECT_NE(error_of(std::string("\"") + bytes + "\""), "");
+    EXPECT_NE(error_of(std::string("{\"") + bytes + "\":1}"), "");
+  }
+  for (const char* escape :
+       {"\\ud800", "\\udc00", "\\ud800x", "\\ud800\\u0041", "\\udc00\\ud800"}) {
+    EXPECT_NE(error_of(std::string("\"") + escape + "\""), "") << escape;
+  }
+  EXPECT_EQ(error_of("\"\\ud83d\\ude00\""), "");
+}
+
+TEST(Json, Numbers) {
+  EXPECT_TRUE(parse_json("18446744073709551615")->is_uint64());
+  EXPECT_TRUE(parse_json("18446744073709551616")->is_double());
+  EXPECT_TRUE(parse_json("-9223372036854775808")->is_int64());
+  EXPECT_NE(error_of("1e999").find("beyond double precision"), std::string::npos);
+  EXPECT_NE(error_of("-1e999"), "");
+  EXPECT_NE(error_of("1e99999999999999999999"), "");
+  EXPECT_EQ(number_of("1e-999"), 0.0);
+  EXPECT_TRUE(std::signbit(number_of("-1e-999")));
+  EXPECT_EQ(number_of("0.1"), 0.1);
+  EXPECT_EQ(number_of("123456789.123456789"), 123456789.123456789);
+  EXPECT_EQ(number_of("2.2250738585072014e-308"), std::numeric_limits<double>::min());
+  EXPECT_EQ(number_of(std::string(400, '1') + "e-399"), 1.1111111111111111);
+}
+
+TEST(Json, DoublesKeepTheirBits) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    const double number = std::bit_cast<double>(random());
+    if (!std::isfinite(number)) continue;
+    const Result<JsonValue> back = parse_json(to_json(JsonValue(number)));
+    ASSERT_TRUE(back);
+    ASSERT_TRUE(back->is_double());
+    ASSERT_EQ(std::bit_cast<std::uint64_t>(back->get_double()),
+              std::bit_cast<std::uint64_t>(number));
+  }
+  EXPECT_EQ(to_json(JsonValue(-0.0)), "-0.0");
+  EXPECT_EQ(to_json(JsonValue(1.0)), "1.0");
+  EXPECT_EQ(to_json(JsonValue(std::nan(""))), "null");
+}
+
+TEST(Json, FloatsKeepTheirBits) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 50'000; ++i) {
+    const float number = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    if (!std::isfinite(number)) continue;
+    std::string text;
+    append_json_number(text, number);
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(static_cast<float>(number_of(text))),
+              std::bit_cast<std::uint32_t>(number))
+        << text;
+  }
+  std::string text;
+  append_json_number(text, -0.1f);
+  EXPECT_EQ(text, "-0.1");
+}
+
+TEST(Json, TextOfBrokenBytes) {
+  std::string text;
+  append_json_text(text, "a\xC3\x28\xE2\x82\x01\x7F");
+  EXPECT_EQ(text, "\"a\xEF\xBF\xBD(\xEF\xBF\xBD\xEF\xBF\xBD\\u0001\x7F\"");
+  EXPECT_EQ(error_of(text), "");
+}
+
+}  // namespace
+}  // namespace reprise
