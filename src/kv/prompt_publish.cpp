@@ -1,0 +1,256 @@
+// Publishing blocks, unfinished ends of sequences, and marks.
+#include "kv/prompt_trie.h"
+
+namespace reprise {
+
+PromptCache::Node* PromptCache::Trie::find_child(Node* parent,
+                                                 std::span<const TokenId> tokens) const {
+  const auto found = parent->children.find(tokens);
+  return found == parent->children.end() ? nullptr : found->get();
+}
+
+// A child that begins with all these tokens: the shortest, which stands first.
+PromptCache::Node* PromptCache::Trie::find_covering(Node* parent,
+                                                    std::span<const TokenId> tokens) const {
+  const auto found = parent->children.lower_bound(tokens);
+  if (found == parent->children.end() || !is_prefix(tokens, (*found)->tokens)) return nullptr;
+  return found->get();
+}
+
+// An unfinished leaf that these tokens extend: the one with the sequence's own page, else a
+// neighbour.
+PromptCache::Node* PromptCache::Trie::find_prefix_leaf(Node* parent,
+                                                       std::span<const TokenId> tokens,
+                                                       const SequenceCache& cache) const {
+  const auto is_extended = [&](const Node* node) {
+    return node->parent == parent && node->tokens.size() < tokens.size() &&
+           is_prefix(node->tokens, tokens);
+  };
+  for (int group = 0; group < groups(); group++) {
+    const PageRef& page = cache.page(group, parent->end() / kPagePositions);
+    if (!page) continue;
+    const auto owner = owners.find(page.data());
+    if (owner != owners.end() && is_extended(owner->second)) return owner->second;
+  }
+  const auto next = parent->children.lower_bound(tokens);
+  if (next == parent->children.begin()) return nullptr;
+  Node* before = std::prev(next)->get();
+  return is_extended(before) ? before : nullptr;
+}
+
+bool PromptCache::Trie::shares_page(const Node& node, const SequenceCache& cache) const {
+  for (int group = 0; group < groups(); group++) {
+    const PageRef& own = cache.page(group, node.start / kPagePositions);
+    if (own && own == node.slot(group).page) return true;
+  }
+  return false;
+}
+
+// Whether the node has all that the sequence's pages of this block have.
+bool PromptCache::Trie::covers(const Node& node, const SequenceCache& cache) const {
+  for (int group = 0; group < groups(); group++) {
+    const PageRef& own = cache.page(group, node.start / kPagePositions);
+    const PageRef& page = node.slot(group).page;
+    if (own && (!page || page.first() > own.first())) return false;
+  }
+  return true;
+}
+
+// Whether the sequence's pages have all that the leaf has, so that the leaf may become the longer
+// one.
+bool PromptCache::Trie::can_extend(const Node& leaf, const SequenceCache& cache) const {
+  for (int group = 0; group < groups(); group++) {
+    const PageRef& own = cache.page(group, leaf.start / kPagePositions);
+    const PageRef& page = leaf.slot(group).page;
+    if (page && (!own || own.first() > page.first())) return false;
+  }
+  return true;
+}
+
+PromptCache::Node* PromptCache::Trie::add_node(Node* parent, std::span<const TokenId> tokens) {
+  auto made = std::make_unique<Node>();
+  Node* node = made.get();
+  node->salt = parent->salt;
+  node->parent = parent;
+  node->start = parent->end();
+  node->tokens.assign(tokens.begin(), tokens.end());
+  node->prefix_hash = parent->prefix_hash;
+  for (const TokenId token : tokens)
+    node->prefix_hash = extend_prefix_hash(node->prefix_hash, token);
+  node->slots.resize(static_cast<std::size_t>(groups()));
+  Salt& salt = *node->salt;
+  salt.nodes++;
+  if (parent->is_root() || !parent->children.empty()) salt.entries++;  // else the parent was one
+  salt.counters.inserts++;
+  const Position before = parent->longest();
+  parent->child_lengths.insert(node->end());
+  parent->children.insert(std::move(made));
+  change_length(parent, before, parent->longest());
+  update_leaf_queue(parent);
+  return node;
+}
+
+// The leaf becomes the longer block, for take_pages to fill with the sequence's pages.
+void PromptCache::Trie::extend_leaf(Node* leaf, std::span<const TokenId> tokens,
+                                    const SequenceCache& cache) {
+  Node* parent = leaf->parent;
+  auto handle = parent->children.extract(parent->children.find(leaf->tokens));
+  const Position before = leaf->end();
+  for (std::size_t i = leaf->tokens.size(); i < tokens.size(); i++)
+    leaf->prefix_hash = extend_prefix_hash(leaf->prefix_hash, tokens[i]);
+  leaf->tokens.assign(tokens.begin(), tokens.end());
+  CHECK(parent->children.insert(std::move(handle)).inserted);
+  change_length(leaf, before, leaf->end());
+  for (int group = 0; group < groups(); group++) {
+    // Others may have gone on differently in the leaf's old page.
+    const PageRef& page = leaf->slot(group).page;
+    if (page && !(page == cache.page(group, leaf->start / kPagePositions))) clear_page(leaf, group);
+  }
+}
+
+// Fills the node's missing pages from the sequence. gives_way: where the node has the page, the
+// sequence takes it in place of its own.
+void PromptCache::Trie::take_pages(Node* node, SequenceCache& cache, bool gives_way) {
+  // Beyond the sequence's end its page may hold what another one wrote.
+  if (node->end() > cache.offset()) return;
+  const Position block = node->start / kPagePositions;
+  for (int group = 0; group < groups(); group++) {
+    const PageRef& own = cache.page(group, block);
+    const PageRef& page = node->slot(group).page;
+    if (!own || own == page) continue;
+    if (!page || page.first() > own.first()) {
+      set_page(node, group, own);
+    } else if (gives_way) {
+      cache.replace_page(group, block, page);
+    }
+  }
+}
+
+// Whether the node, which begins with the leaf's tokens, makes the leaf superfluous.
+bool PromptCache::Trie::has_all_of(const Node& node, const Node& leaf) const {
+  for (int group = 0; group < groups(); group++) {
+    const PageRef& page = node.slot(group).page;
+    const PageRef& other = leaf.slot(group).page;
+    if (other && (!page || page.first() > other.first())) return false;
+  }
+  return true;
+}
+
+void PromptCache::Trie::absorb_leaf(Node* leaf, Node* into) {
+  for (const Node::Mark& mark : leaf->marks) add_mark(into, mark);
+  remove_leaf(leaf, false);
+}
+
+PromptCache::Node* PromptCache::Trie::publish_block(Node* parent, std::span<const TokenId> tokens,
+                                                    SequenceCache& cache) {
+  Node* node = find_child(parent, tokens);
+  Node* leaf = find_prefix_leaf(parent, tokens, cache);
+  if (node == nullptr && leaf != nullptr &&
+      (shares_page(*leaf, cache) || can_extend(*leaf, cache))) {
+    extend_leaf(leaf, tokens, cache);
+    node = leaf;
+  }
+  if (node == nullptr) node = add_node(parent, tokens);
+  touch(node);
+  take_pages(node, cache, true);
+  if (leaf != nullptr && leaf != node && has_all_of(*node, *leaf)) absorb_leaf(leaf, node);
+  return node;
+}
+
+PromptCache::Node* PromptCache::Trie::publish_tail(Node* parent, std::span<const TokenId> tokens,
+                                                   SequenceCache& cache) {
+  Node* node = find_covering(parent, tokens);
+  if (node != nullptr && node->tokens.size() > tokens.size() && !covers(*node, cache) &&
+      !shares_page(*node, cache)) {
+    node = nullptr;  // it lacks what we have, and cannot take pages that end before it does
+  }
+  Node* leaf = find_prefix_leaf(parent, tokens, cache);
+  if (node == nullptr && leaf != nullptr &&
+      (shares_page(*leaf, cache) || can_extend(*leaf, cache))) {
+    extend_leaf(leaf, tokens, cache);
+    node = leaf;
+  }
+  if (node == nullptr) node = add_node(parent, tokens);
+  touch(node);
+  take_pages(node, cache, false);
+  if (leaf != nullptr && leaf != node && has_all_of(*node, *leaf)) absorb_leaf(leaf, node);
+  return node;
+}
+
+void PromptCache::publish(Path& path, std::span<const TokenId> tokens, SequenceCache& cache,
+                          bool with_tail) {
+  if (!trie_->options.enabled) return;
+  CHECK(path.cache_ == this && static_cast<Position>(tokens.size()) >= cache.offset());
+  if (path.node_->is_orphan) {
+    Node* root = &path.node_->salt->root;
+    trie_->pin(root);
+    trie_->unpin(path.node_);
+    path.node_ = root;
+    path.published_ = 0;
+  }
+  while (path.published_ > cache.offset()) {  // the sequence went back
+    Node* parent = path.node_->parent;
+    trie_->pin(parent);
+    trie_->unpin(path.node_);
+    path.node_ = parent;
+    path.published_ = parent->end();
+  }
+  while (path.published_ + kPagePositions <= cache.offset()) {
+    const auto start = static_cast<std::size_t>(path.published_);
+    Node* node = trie_->publish_block(path.node_, tokens.subspan(start, kPagePositions), cache);
+    trie_->pin(node);
+    trie_->unpin(path.node_);
+    path.node_ = node;
+    path.published_ += kPagePositions;
+  }
+  if (!with_tail || path.published_ == cache.offset()) return;
+  const auto start = static_cast<std::size_t>(path.published_);
+  const auto length = static_cast<std::size_t>(cache.offset() - path.published_);
+  trie_->publish_tail(path.node_, tokens.subspan(start, length), cache);
+}
+
+// Counts one more, or one less, mark on every windowed page that resuming at the mark needs.
+void PromptCache::Trie::hold_mark(Node* node, const Node::Mark& mark, bool holds) {
+  for (int group = 0; group < groups(); group++) {
+    if (!is_windowed(group)) continue;
+    const PositionRange needed = span(group).needed(mark.position);
+    for (Node* it = node; !it->is_root() && !needed.is_empty() && it->end() > needed.begin;
+         it = it->parent) {
+      unqueue_page(it, group);
+      Node::Slot& slot = it->slot(group);
+      CHECK(holds || slot.marks > 0);
+      slot.marks += holds ? 1 : -1;
+      queue_page(it, group);
+    }
+  }
+}
+
+void PromptCache::Trie::add_mark(Node* node, Node::Mark mark) {
+  CHECK(node->start < mark.position && mark.position <= node->end());
+  for (Node::Mark& known : node->marks) {
+    if (known.position != mark.position) continue;
+    known.kind = mark.kind;
+    return;
+  }
+  node->marks.push_back(mark);
+  hold_mark(node, mark, true);
+}
+
+void PromptCache::mark(const Path& path, std::span<const TokenId> tokens, Position position,
+                       MarkKind kind) {
+  if (!trie_->options.enabled || position <= 0 || path.node_->is_orphan) return;
+  CHECK(path.cache_ == this && position <= static_cast<Position>(tokens.size()));
+  Node* node = path.node_;
+  if (position > path.published_) {
+    CHECK(position - path.published_ <= kPagePositions);
+    const auto rest = tokens.subspan(static_cast<std::size_t>(path.published_));
+    const auto block = rest.first(std::min<std::size_t>(rest.size(), kPagePositions));
+    const Trie::Neighbour next = trie_->nearest_child(*node, block);
+    if (next.length < position - path.published_) return;  // given up since
+    node = next.node;
+  }
+  while (node->start >= position) node = node->parent;
+  trie_->add_mark(node, {position, kind});
+}
+
+}  // namespace reprise
