@@ -1,0 +1,123 @@
+// The pass from token ids to logits: embed, blocks, final norm, head.
+#include "model/decoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/math.h"
+#include "model/forward.h"
+
+namespace reprise {
+
+struct Decoder::Workspace : Forward {
+  using Forward::Forward;
+};
+
+Decoder::Decoder(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
+                 int rows_max, int logit_rows_max)
+    : workspace_(std::make_unique<Workspace>(model, kernels, pool, rows_max, logit_rows_max)) {}
+
+Decoder::~Decoder() = default;
+
+int Decoder::rows_max() const {
+  return workspace_->rows_max();
+}
+int Decoder::logit_rows_max() const {
+  return workspace_->logit_rows_max();
+}
+
+std::span<const float> Decoder::forward(std::span<BatchEntry> entries) {
+  return workspace_->run(entries);
+}
+
+std::span<const float> Forward::run(std::span<BatchEntry> entries) {
+  entries_ = entries;
+  lay_out_rows(entries);
+  embed(entries);
+  for (int layer = 0; layer < static_cast<int>(config_->layers.size()); layer++) {
+    model_->family().run_layer(layer, *this);
+  }
+  for (int row = 0; row < rows_; row++) {
+    const auto at = static_cast<std::size_t>(row);
+    if (finite_[at] == 0) entries[static_cast<std::size_t>(row_info_[at].entry)].finite = false;
+  }
+  return compute_logits(entries);
+}
+
+void Forward::lay_out_rows(std::span<BatchEntry> entries) {
+  first_rows_.clear();
+  row_info_.clear();
+  for (std::size_t entry = 0; entry < entries.size(); entry++) {
+    first_rows_.push_back(static_cast<int>(row_info_.size()));
+    entries[entry].finite = true;
+    const Position offset = entries[entry].cache->offset();
+    for (std::size_t i = 0; i < entries[entry].tokens.size(); i++) {
+      row_info_.push_back({static_cast<int>(entry), offset + static_cast<Position>(i)});
+    }
+  }
+  rows_ = static_cast<int>(row_info_.size());
+  CHECK(rows_ <= rows_max_);
+  finite_.assign(static_cast<std::size_t>(rows_), 1);
+}
+
+void Forward::embed(std::span<BatchEntry> entries) {
+  for_each_row([&](int row) {
+    const Row& info = row_info_[static_cast<std::size_t>(row)];
+    const auto entry = static_cast<std::size_t>(info.entry);
+    const int index = row - first_rows_[entry];
+    const TokenId token = entries[entry].tokens[static_cast<std::size_t>(index)];
+    DCHECK(token >= 0 && token < config_->vocabulary);
+    kernels::unpack_row(model_->family().embedding.matrix, token, hidden(row));
+    if (config_->embedding_scale != 1) {
+      kernels_->scale(hidden(row), config_->embedding_scale,
+                      static_cast<std::size_t>(config_->hidden));
+    }
+    for (std::size_t rope = 0; rope < config_->ropes.size(); rope++) {
+      kernels::rope_angles(info.position, config_->ropes[rope].inverse_frequencies,
+                           config_->ropes[rope].scale, cosines_[rope].row(row),
+                           sines_[rope].row(row));
+    }
+  });
+}
+
+// The wanted rows move to the front of the hidden buffer and become the rows of one last
+// projection.
+std::span<const float> Forward::compute_logits(std::span<BatchEntry> entries) {
+  int wanted = 0;
+  std::vector<std::size_t> entry_of;
+  for (std::size_t entry = 0; entry < entries.size(); entry++) {
+    const int tokens = static_cast<int>(entries[entry].tokens.size());
+    DCHECK(entries[entry].logit_rows <= tokens);
+    for (int i = tokens - entries[entry].logit_rows; i < tokens; i++) {
+      const int row = first_rows_[entry] + i;
+      if (row != wanted) {
+        std::memmove(hidden(wanted), hidden(row),
+                     static_cast<std::size_t>(config_->hidden) * sizeof(float));
+      }
+      entry_of.push_back(entry);
+      wanted++;
+    }
+  }
+  CHECK(wanted <= logit_rows_max_);
+  rows_ = wanted;
+  if (wanted == 0) return {};
+  const auto prepare = [&](int row) {
+    norm(hidden(row), model_->family().final_norm, normed(row));
+  };
+  project(normed_, config_->hidden, prepare, {{&model_->family().head(), &logits_}});
+  const auto vocabulary = static_cast<std::size_t>(config_->vocabulary);
+  std::vector<std::uint8_t> finite(static_cast<std::size_t>(wanted));
+  pool_->parallel_for(wanted, [&](int row, int) {
+    if (config_->final_softcap > 0)
+      kernels_->softcap(logits_.row(row), config_->final_softcap, vocabulary);
+    finite[static_cast<std::size_t>(row)] =
+        kernels_->all_finite(logits_.row(row), vocabulary) ? 1 : 0;
+  });
+  for (std::size_t row = 0; row < finite.size(); row++) {
+    if (finite[row] == 0) entries[entry_of[row]].finite = false;
+  }
+  return {logits_.row(0), static_cast<std::size_t>(wanted) * vocabulary};
+}
+
+}  // namespace reprise

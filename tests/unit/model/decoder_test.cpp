@@ -1,0 +1,192 @@
+// The equalities of law L1 on tiny models of every family and weight type: however the rows of a
+// sequence are cut, batched, computed or restored, logits and live keys and values are the same
+// bits.
+#include "model/decoder.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "kv/kv_snapshot.h"
+#include "support/runner.h"
+
+namespace reprise {
+namespace {
+
+using kernels::WeightType;
+using testing::Runner;
+using testing::RunnerOptions;
+using testing::same_bits;
+using testing::TinyModelOptions;
+
+using Case = std::tuple<std::string, WeightType>;
+
+class DecoderEquality : public ::testing::TestWithParam<Case> {
+ protected:
+  // Loaded once per case of the parameter, shared by its tests.
+  const Model& model() {
+    static std::map<Case, testing::TinyModel> models;
+    static ThreadPool pool(2);
+    auto found = models.find(GetParam());
+    if (found == models.end()) {
+      const auto& [family, type] = GetParam();
+      const int block = kernels::weight_traits(type).block_columns;
+      TinyModelOptions options;
+      options.family = family;
+      options.type = type;
+      if (block == 256) options.hidden = options.feed_forward = 256, options.head_dim = 64;
+      found = models.emplace(GetParam(), make_tiny_model(options, pool)).first;
+    }
+    return *found->second.model;
+  }
+
+  SnapshotWords words() { return {model().config().family}; }
+};
+
+// Bytes of the live keys and values, by the snapshot contract.
+std::vector<std::byte> live_state(const SequenceCache& cache, const SnapshotWords& words) {
+  std::vector<std::byte> bytes;
+  for (const NamedTensor& tensor : snapshot_sequence(cache, words).tensors) {
+    bytes.insert(bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+  }
+  return bytes;
+}
+
+TEST_P(DecoderEquality, ChunkedPrefillEqualsWhole) {
+  Runner runner(model(), {});
+  const auto tokens = testing::random_tokens(300, 7);
+  SequenceCache whole = runner.sequence();
+  const auto expected = runner.feed(whole, tokens);
+  for (const int chunk : {1, 3, 5, 64, 65}) {
+    SequenceCache cache = runner.sequence();
+    EXPECT_TRUE(same_bits(runner.feed(cache, tokens, chunk), expected)) << "chunk " << chunk;
+    EXPECT_EQ(live_state(cache, words()), live_state(whole, words())) << "chunk " << chunk;
+  }
+}
+
+TEST_P(DecoderEquality, AnyNumberOfThreadsGivesTheSameBits) {
+  const auto tokens = testing::random_tokens(290, 8);
+  Runner one(model(), {});
+  SequenceCache cache = one.sequence();
+  auto expected = one.feed(cache, std::span(tokens).first(280));
+  const auto decoded = one.feed(cache, std::span(tokens).subspan(280), 1);
+  expected.insert(expected.end(), decoded.begin(), decoded.end());
+  for (const int threads : {2, 3}) {
+    Runner many(model(), {.threads = threads});
+    SequenceCache other = many.sequence();
+    auto logits = many.feed(other, std::span(tokens).first(280));
+    const auto rest = many.feed(other, std::span(tokens).subspan(280), 1);
+    logits.insert(logits.end(), rest.begin(), rest.end());
+    EXPECT_TRUE(same_bits(logits, expected)) << threads << " threads";
+    EXPECT_EQ(live_state(other, words()), live_state(cache, words())) << threads << " threads";
+  }
+}
+
+TEST_P(DecoderEquality, ABatchEqualsEachAlone) {
+  Runner runner(model(), {.threads = 2});
+  constexpr int kSequences = 4;
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<std::vector<float>> expected;
+  std::vector<SequenceCache> batched;
+  for (int i = 0; i < kSequences; i++) {
+    tokens.push_back(testing::random_tokens(30 + 37 * i, 20 + static_cast<std::uint32_t>(i)));
+    SequenceCache alone = runner.sequence();
+    expected.push_back(runner.feed(alone, tokens.back()));
+    batched.push_back(runner.sequence());
+  }
+  // Rounds of one to five rows each until all are fed: prefill and decode rows mixed.
+  std::vector<std::size_t> fed(kSequences);
+  std::vector<std::vector<float>> logits(kSequences);
+  for (std::size_t round = 0; fed != std::vector<std::size_t>{30, 67, 104, 141}; round++) {
+    std::vector<BatchEntry> entries;
+    std::vector<std::size_t> owner;
+    for (std::size_t i = 0; i < kSequences; i++) {
+      const std::size_t rows = std::min((round + i) % 5 + 1, tokens[i].size() - fed[i]);
+      if (rows == 0) continue;
+      entries.push_back(
+          {&batched[i], std::span(tokens[i]).subspan(fed[i], rows), static_cast<int>(rows)});
+      owner.push_back(i);
+      fed[i] += rows;
+    }
+    std::span<const float> rows = runner.feed_batch(entries);
+    for (std::size_t e = 0; e < entries.size(); e++) {
+      const std::size_t count = entries[e].tokens.size() * runner.vocabulary;
+      logits[owner[e]].insert(logits[owner[e]].end(), rows.begin(),
+                              rows.begin() + static_cast<long>(count));
+      rows = rows.subspan(count);
+    }
+  }
+  for (std::size_t i = 0; i < kSequences; i++) EXPECT_TRUE(same_bits(logits[i], expected[i])) << i;
+}
+
+TEST_P(DecoderEquality, EveryIsaGivesTheSameBits) {
+  const auto tokens = testing::random_tokens(150, 9);
+  for (const auto kv_type : {kernels::KvType::f16, kernels::KvType::bf16, kernels::KvType::f32}) {
+    Runner scalar(model(), {.isa = "scalar", .kv_type = kv_type});
+    SequenceCache cache = scalar.sequence();
+    const auto expected = scalar.feed(cache, tokens, 50);
+    for (const kernels::KernelTable* table : kernels::available_kernels()) {
+      Runner runner(model(), {.isa = table->isa, .kv_type = kv_type});
+      SequenceCache other = runner.sequence();
+      EXPECT_TRUE(same_bits(runner.feed(other, tokens, 50), expected)) << table->isa;
+      EXPECT_EQ(live_state(other, words()), live_state(cache, words())) << table->isa;
+    }
+  }
+}
+
+TEST_P(DecoderEquality, SnapshotRestoreMatchesColdDecode) {
+  Runner runner(model(), {});
+  const auto tokens = testing::random_tokens(36, 10);
+  SequenceCache cold = runner.sequence();
+  runner.feed(cold, std::span(tokens).first(24));
+  runner.feed(cold, std::span(tokens).subspan(24, 8), 1);
+  const StateSnapshot snapshot = snapshot_sequence(cold, words());
+  SequenceCache fork = cold.fork();
+  const auto expected = runner.feed(cold, std::span(tokens).subspan(32), 1);
+
+  Result<SequenceCache> restored = restore_sequence(snapshot, words(), runner.pool);
+  ASSERT_TRUE(restored.has_value()) << restored.error().message;
+  EXPECT_EQ(restored->offset(), 32);
+  EXPECT_TRUE(same_bits(runner.feed(*restored, std::span(tokens).subspan(32), 1), expected));
+  EXPECT_TRUE(same_bits(runner.feed(fork, std::span(tokens).subspan(32), 2), expected));
+  EXPECT_EQ(live_state(*restored, words()), live_state(cold, words()));
+  EXPECT_EQ(live_state(fork, words()), live_state(cold, words()));
+}
+
+TEST_P(DecoderEquality, TruncatedEqualsFresh) {
+  Runner runner(model(), {});
+  const auto tokens = testing::random_tokens(200, 11);
+  const auto other = testing::random_tokens(40, 12);
+  SequenceCache cache = runner.sequence();
+  runner.feed(cache, tokens);
+  int truncations = 0;
+  for (Position target = 199; target >= 0; target -= 1) {
+    if (!cache.can_truncate(target)) continue;
+    truncations++;
+    SequenceCache back = cache.fork();
+    back.truncate(target);
+    SequenceCache fresh = runner.sequence();
+    if (target > 0) runner.feed(fresh, std::span(tokens).first(static_cast<std::size_t>(target)));
+    EXPECT_TRUE(same_bits(runner.feed(back, other), runner.feed(fresh, other)))
+        << "target " << target;
+    EXPECT_EQ(live_state(back, words()), live_state(fresh, words())) << "target " << target;
+  }
+  EXPECT_GE(truncations, 1);
+}
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  return std::get<0>(info.param) + "_" + kernels::weight_traits(std::get<1>(info.param)).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, DecoderEquality,
+    ::testing::Combine(::testing::Values("gemma3", "llama"),
+                       ::testing::Values(WeightType::f32, WeightType::q4_0, WeightType::q4_1,
+                                         WeightType::q5_0, WeightType::q5_1, WeightType::q8_0,
+                                         WeightType::q4_k, WeightType::q5_k, WeightType::q6_k)),
+    case_name);
+
+}  // namespace
+}  // namespace reprise
