@@ -1,0 +1,46 @@
+// Chat messages to prompt text by the model's Jinja template, rendered as transformers renders it.
+// Immutable after construction: any thread may use it.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace reprise {
+
+struct ChatMessage {
+  std::string role;
+  std::string content;
+};
+
+class ChatTemplate {
+ public:
+  // Errors: invalid_argument with the template's line.
+  static Result<ChatTemplate> compile(std::string_view source);
+
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  struct Options {
+    bool add_generation_prompt = true;
+    std::string bos_token, eos_token;
+  };
+  // Errors: invalid_argument when a message is not UTF-8, when the template raises (its message) or
+  // runs out of its step budget. Needs 512 KiB of stack. The budget does not see lists added to
+  // themselves dozens of times: a template is as trusted as the model file that it comes from.
+  Result<std::string> render(const std::vector<ChatMessage>& messages,
+                             const Options& options) const;
+
+ private:
+  struct State;
+  explicit ChatTemplate(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// The template of a family whose files may carry none ("gemma3"); empty when the family has none.
+std::string_view builtin_chat_template(std::string_view family_tag);
+
+}  // namespace reprise

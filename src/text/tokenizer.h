@@ -1,0 +1,51 @@
+// Text to token ids and back, over Hugging Face's tokenizers library. Immutable after construction:
+// any thread may use it.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/types.h"
+#include "text/vocabulary.h"
+
+namespace reprise {
+
+// Whether encode() adds the tokens that the model expects around a text (bos, and eos if it says
+// so).
+enum class AddSpecial : bool { no, yes };
+// Whether the spelling of a special token inside the text becomes that token.
+enum class ParseSpecial : bool { no, yes };
+
+class Tokenizer {
+ public:
+  // Errors: corrupt (counts disagree, a merge names no token), unsupported (unknown pre-tokenizer).
+  static Result<Tokenizer> from_vocabulary(const Vocabulary& vocabulary);
+
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // Errors: invalid_argument when `text` is not UTF-8.
+  Result<std::vector<TokenId>> encode(std::string_view text, AddSpecial add,
+                                      ParseSpecial parse) const;
+
+  std::size_t size() const;
+  bool is_special(TokenId id) const;
+  // The bytes that the token stands for (a special token: its spelling). Empty for ids without a
+  // token.
+  std::string_view token_bytes(TokenId id) const;
+  std::optional<TokenId> find(std::string_view token) const;  // by exact spelling in the vocabulary
+  std::optional<TokenId> bos() const;
+  std::optional<TokenId> eos() const;
+
+ private:
+  struct State;
+  explicit Tokenizer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,14 @@
+//! Hugging Face's tokenizers and minijinja behind the C header `text_ffi.h`, which is the contract
+//! of every exported function. No panic crosses the boundary.
+#![allow(clippy::missing_safety_doc)] // what callers must keep to is written in the header, once
+
+mod added_tokens;
+mod boundary;
+mod byte_level;
+mod chat_template;
+mod json_filter;
+mod merge_encoder;
+mod score_encoder;
+mod token_table;
+mod tokenizer;
+mod vocabulary;

@@ -1,0 +1,126 @@
+// The C boundary of the Rust library in this folder: tokenizers and chat templates.
+//
+// Rules that hold for every function:
+// * A text is bytes and a size; no zero at the end. What the caller lends (TextSlice and the arrays
+// of
+//   TextVocabulary) is read during the call only.
+// * Functions that can fail return a TextStatus. When it is not TEXT_OK, `error` holds one line of
+//   UTF-8 (free it with text_buffer_free) and the other outputs are untouched.
+// * Outputs of a call that succeeded belong to the caller, who frees them with the function named.
+// * A panic inside the library comes back as TEXT_PANIC.
+// * Objects are immutable after their making: several threads may use one at once, until it is
+// freed.
+// * Pointers to objects and outputs must not be null; a `data` of size 0 may be.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum TextStatus {
+  TEXT_OK = 0,
+  TEXT_INVALID_ARGUMENT = 1,  // the caller's text or template is wrong
+  TEXT_CORRUPT = 2,           // the vocabulary contradicts itself
+  TEXT_UNSUPPORTED = 3,       // well-formed, but not a thing this library does
+  TEXT_PANIC = 4,             // a bug in the library
+} TextStatus;
+
+// Bytes that the caller lends.
+typedef struct TextSlice {
+  const uint8_t* data;
+  size_t size;
+} TextSlice;
+
+// Bytes that the library gave away; zero it before the call.
+typedef struct TextBuffer {
+  uint8_t* data;
+  size_t size;
+  size_t capacity;
+} TextBuffer;
+
+// Token ids that the library gave away; zero it before the call.
+typedef struct TextIds {
+  uint32_t* data;
+  size_t size;
+  size_t capacity;
+} TextIds;
+
+// Gives the memory back and zeroes the struct. A zeroed struct is fine.
+void text_buffer_free(TextBuffer* buffer);
+void text_ids_free(TextIds* ids);
+
+// ---- Tokenizer ----
+
+typedef struct TextTokenizer TextTokenizer;
+
+enum { TEXT_KIND_SCORES = 0, TEXT_KIND_MERGES = 1 };
+
+// A tokenizer as GGUF files describe it.
+typedef struct TextVocabulary {
+  uint8_t kind;  // TEXT_KIND_SCORES (SentencePiece BPE) or TEXT_KIND_MERGES (byte-level BPE)
+  bool add_bos;  // what add_special of text_tokenizer_encode adds
+  bool add_eos;
+  bool add_space_prefix;  // kind scores: every stretch of text between added tokens gets a space
+                          // first
+  int32_t bos;            // token ids; -1 where there is none
+  int32_t eos;
+  int32_t unknown;
+  const TextSlice* tokens;  // index = token id
+  size_t token_count;
+  const float* scores;  // kind scores: as many as tokens, all finite
+  size_t score_count;
+  const uint8_t* types;  // tokenizer.ggml.token_type, 1 to 6, as many as tokens
+  size_t type_count;
+  const TextSlice* merges;  // kind merges: "left right", the best first
+  size_t merge_count;
+  TextSlice pre_tokenizer;  // kind merges: default, gpt-2, llama-bpe, qwen2 or smollm
+} TextVocabulary;
+
+// Makes a tokenizer; free it with text_tokenizer_free. TEXT_CORRUPT: counts disagree, a text is not
+// UTF-8, an id or a merge names no token, a score is not finite. TEXT_UNSUPPORTED: unknown
+// pre-tokenizer, named in the message.
+TextStatus text_tokenizer_new(const TextVocabulary* vocabulary, TextTokenizer** tokenizer,
+                              TextBuffer* error);
+void text_tokenizer_free(TextTokenizer* tokenizer);  // null is fine
+
+// The ids of `text` (free them with text_ids_free). User-defined tokens are found in it always,
+// special ones (control, unknown) where `parse_special`, leftmost first, the longest of several.
+// TEXT_INVALID_ARGUMENT: not UTF-8, or more than 2 GiB.
+TextStatus text_tokenizer_encode(const TextTokenizer* tokenizer, TextSlice text, bool add_special,
+                                 bool parse_special, TextIds* ids, TextBuffer* error);
+
+// The lowest id of the token with exactly this spelling (kind scores: with U+2581 for spaces), or
+// -1.
+int32_t text_tokenizer_find(const TextTokenizer* tokenizer, TextSlice spelling);
+
+// What the tokens stand for: token i the bytes [offsets[i], offsets[i + 1]), which need not be
+// whole characters; a special token its spelling. Valid as long as the tokenizer.
+typedef struct TextTokenTable {
+  size_t count;
+  const uint8_t* bytes;
+  const uint32_t* offsets;  // count + 1
+  const uint8_t* special;   // 1: control or unknown, stands for no text in an answer
+} TextTokenTable;
+TextTokenTable text_tokenizer_table(const TextTokenizer* tokenizer);
+
+// ---- Chat template ----
+
+typedef struct TextTemplate TextTemplate;
+
+// Compiles a Jinja template; free it with text_template_free. TEXT_INVALID_ARGUMENT names the line.
+TextStatus text_template_compile(TextSlice source, TextTemplate** out, TextBuffer* error);
+void text_template_free(TextTemplate* chat_template);  // null is fine
+
+// Renders with the fields of a JSON object as variables, as transformers' apply_chat_template does
+// (trim_blocks, lstrip_blocks, tojson, raise_exception, strftime_now, Python's string methods).
+// TEXT_INVALID_ARGUMENT: the template raised (its message), failed, or took too many steps; or the
+// context is not JSON. The calling thread needs 512 KiB of stack: macros may recurse.
+TextStatus text_template_render(const TextTemplate* chat_template, TextSlice context_json,
+                                TextBuffer* text, TextBuffer* error);
+
+#ifdef __cplusplus
+}
+#endif

