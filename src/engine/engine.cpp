@@ -1,0 +1,233 @@
+// The engine's outside: checks what is submitted, runs the loop of the engine thread, publishes
+// copies.
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/check.h"
+#include "engine/inbox.h"
+#include "engine/scheduler.h"
+#include "kernels/float_environment.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::int64_t kExpiryMs = 1000;  // between looks for entries past their time to live
+constexpr std::int64_t kSumsMs = 250;     // age of the published sums over all salts, at most
+
+}  // namespace
+
+struct Engine::State {
+  State(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
+        EngineOptions engine_options)
+      : options(std::move(engine_options)),
+        layout(model.config().kv_layout(options.kv_type)),
+        vocabulary(model.config().vocabulary),
+        inbox(static_cast<std::size_t>(options.sequences_max) + options.queue_max),
+        scheduler(model, kernels, pool, options) {
+    publish_stats();
+    thread = std::thread([this] { run(); });
+  }
+
+  void run();
+  void handle(Inbox::Notes notes);
+  void settle();
+  void expire_now_and_then();
+  void publish_stats();
+  Status check(const GenerationRequest& request) const;
+  Status check_sampling(const SamplingParams& sampling, int top_logprobs) const;
+
+  const EngineOptions options;
+  const KvLayout layout;
+  const int vocabulary;
+  Inbox inbox;
+  Scheduler scheduler;  // engine thread only, once that runs
+  EngineClock::time_point expired_at = EngineClock::now();
+  EngineClock::time_point summed_at = expired_at;
+  mutable std::mutex published_mutex;
+  EngineStats published;  // guarded by published_mutex
+  std::thread thread;
+};
+
+// ---- the engine thread -------------------------------------------------------------------------
+
+void Engine::State::run() {
+  DCHECK(kernels::float_environment_is_default());
+  const bool has_ttl = options.cache.enabled && options.cache.ttl_ms > 0;
+  for (bool stopping = false; !stopping;) {
+    if (!scheduler.has_work()) {
+      inbox.wait_for_note(has_ttl ? std::optional(kExpiryMs) : std::nullopt);
+    }
+    Inbox::Notes notes = inbox.take();
+    stopping = notes.stop;
+    handle(std::move(notes));
+    if (scheduler.has_ends()) settle();  // cancelled ones need not wait for the step
+    if (scheduler.has_work()) scheduler.step();
+    if (has_ttl) expire_now_and_then();
+    settle();
+  }
+}
+
+// The published copy first: whoever hears of an end may ask at once.
+void Engine::State::settle() {
+  if (options.check_invariants) scheduler.check_invariants();
+  publish_stats();
+  inbox.count_ended(scheduler.tell_ends());
+}
+
+void Engine::State::handle(Inbox::Notes notes) {
+  for (Inbox::Submission& submission : notes.submissions) {
+    scheduler.accept(submission.id, std::move(submission.request), submission.at);
+  }
+  for (const RequestId id : notes.cancellations) scheduler.cancel(id);
+  if (notes.cancel_all || notes.stop) scheduler.cancel_all();
+  for (auto& question : notes.resets) {
+    const PromptCache::ResetOutcome outcome = scheduler.prompt_cache().reset(question.salt);
+    summed_at = {};
+    publish_stats();  // before the answer: whoever hears it may look at once
+    question.answer.set_value(outcome);
+  }
+  for (auto& question : notes.stats) {
+    question.answer.set_value(std::as_const(scheduler).prompt_cache().stats(question.salt));
+  }
+}
+
+void Engine::State::expire_now_and_then() {
+  const EngineClock::time_point now = EngineClock::now();
+  if (now - expired_at < std::chrono::milliseconds(kExpiryMs)) return;
+  expired_at = now;
+  scheduler.prompt_cache().expire();
+}
+
+// The prompt cache's sums run over all salts: they are taken when somebody may look for them (a
+// request ended, nothing runs), else now and then.
+void Engine::State::publish_stats() {
+  EngineStats stats = scheduler.stats();
+  const EngineClock::time_point now = EngineClock::now();
+  const bool sums = scheduler.has_ends() || !scheduler.has_work() ||
+                    now - summed_at >= std::chrono::milliseconds(kSumsMs);
+  if (sums) {
+    stats.cache = std::as_const(scheduler).prompt_cache().stats();
+    summed_at = now;
+  }
+  const std::lock_guard lock(published_mutex);
+  if (!sums) std::swap(stats.cache, published.cache);
+  published = std::move(stats);
+}
+
+// ---- any thread --------------------------------------------------------------------------------
+
+Status Engine::State::check_sampling(const SamplingParams& sampling, int top_logprobs) const {
+  if (!(sampling.temperature >= 0)) {
+    return fail(Errc::invalid_argument,
+                fmt::format("temperature is {}, expected 0 or more", sampling.temperature),
+                "temperature");
+  }
+  if (sampling.top_k < 0) {
+    return fail(Errc::invalid_argument,
+                fmt::format("top_k is {}, expected 0 or more", sampling.top_k), "top_k");
+  }
+  if (!(sampling.top_p >= 0 && sampling.top_p <= 1)) {
+    return fail(Errc::invalid_argument, fmt::format("top_p is {}, expected 0 to 1", sampling.top_p),
+                "top_p");
+  }
+  if (!(sampling.min_p >= 0 && sampling.min_p <= 1)) {
+    return fail(Errc::invalid_argument, fmt::format("min_p is {}, expected 0 to 1", sampling.min_p),
+                "min_p");
+  }
+  if (top_logprobs > vocabulary) {
+    return fail(Errc::invalid_argument,
+                fmt::format("top_logprobs is {}, the vocabulary has {}", top_logprobs, vocabulary),
+                "top_logprobs");
+  }
+  return {};
+}
+
+Status Engine::State::check(const GenerationRequest& request) const {
+  CHECK(request.sink != nullptr);
+  const auto prompt = static_cast<Position>(request.prompt.size());
+  if (prompt == 0) return fail(Errc::invalid_argument, "the prompt has no tokens", "prompt");
+  for (const TokenId id : request.prompt) {
+    if (id >= 0 && id < vocabulary) continue;
+    return fail(Errc::invalid_argument,
+                fmt::format("prompt holds token id {}, the vocabulary has {}", id, vocabulary),
+                "prompt");
+  }
+  if (request.max_tokens < 1) {
+    return fail(Errc::invalid_argument,
+                fmt::format("max_tokens is {}, expected at least 1", request.max_tokens),
+                "max_tokens");
+  }
+  if (prompt > options.context_length || request.max_tokens > options.context_length - prompt) {
+    return fail(Errc::invalid_argument,
+                fmt::format("{} prompt tokens and max_tokens {} exceed the context length of {} "
+                            "tokens",
+                            prompt, request.max_tokens, options.context_length),
+                "prompt");
+  }
+  if (request.history_boundary < 0 || request.history_boundary > prompt) {
+    return fail(Errc::invalid_argument,
+                fmt::format("history boundary is {}, the prompt has {} tokens",
+                            request.history_boundary, prompt),
+                "history_boundary");
+  }
+  TRY(check_sampling(request.sampling, request.top_logprobs));
+  std::size_t least_bytes = layout.sequence_bytes(prompt);
+  for (const SpanGroup& group : layout.groups) least_bytes += group.page_bytes();
+  if (least_bytes > options.kv_budget_bytes) {
+    return fail(Errc::exhausted,
+                fmt::format("{} prompt tokens need {} bytes of keys and values, the budget is {}",
+                            prompt, least_bytes, options.kv_budget_bytes),
+                "prompt");
+  }
+  return {};
+}
+
+Engine::Engine(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
+               EngineOptions options)
+    : state_(std::make_unique<State>(model, kernels, pool, std::move(options))) {}
+
+Engine::~Engine() {
+  state_->inbox.stop();
+  state_->thread.join();
+}
+
+Result<RequestId> Engine::submit(GenerationRequest request) {
+  TRY(state_->check(request));
+  return state_->inbox.submit(std::move(request));
+}
+
+void Engine::cancel(RequestId id) {
+  state_->inbox.cancel(id);
+}
+
+void Engine::drain(std::int64_t timeout_ms) {
+  state_->inbox.close();
+  if (state_->inbox.wait_until_none(timeout_ms)) return;
+  state_->inbox.cancel_all();
+  state_->inbox.wait_until_none(std::nullopt);
+}
+
+EngineStats Engine::stats() const {
+  const std::lock_guard lock(state_->published_mutex);
+  return state_->published;
+}
+
+PromptCacheStats Engine::cache_stats(const std::string& salt) {
+  return state_->inbox.ask_stats(salt).get();
+}
+
+PromptCache::ResetOutcome Engine::reset_cache(const std::string& salt) {
+  return state_->inbox.ask_reset(salt).get();
+}
+
+const EngineOptions& Engine::options() const {
+  return state_->options;
+}
+
+}  // namespace reprise

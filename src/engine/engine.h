@@ -1,0 +1,77 @@
+// The engine: one thread that runs all sequences. Everybody else leaves notes in its inbox.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "engine/request.h"
+#include "kernels/kernels.h"
+#include "kv/prompt_cache.h"
+#include "model/model.h"
+
+namespace reprise {
+
+struct EngineOptions {
+  Position context_length = 0;      // per sequence, prompt and completion together
+  int sequences_max = 8;            // running at once
+  std::size_t queue_max = 256;      // waiting requests; more are refused (exhausted)
+  int prefill_rows_max = 512;       // rows of one step
+  double step_target_ms = 250;      // a step is planned not to take longer, at measured speed
+  std::size_t kv_budget_bytes = 0;  // the ledger: running and cached KV together
+  kernels::KvType kv_type = kernels::KvType::f16;
+  PromptCacheOptions cache;
+  bool check_invariants = false;  // after every step (tests)
+};
+
+// A published copy of the engine's gauges and counters; reading it never waits for a step.
+struct EngineStats {
+  std::size_t running = 0, waiting = 0;
+  std::uint64_t requests = 0, steps = 0;
+  std::uint64_t prompt_tokens = 0, cached_tokens = 0, forwarded_rows = 0, completion_tokens = 0;
+  std::uint64_t preemptions = 0;  // sequences that gave up their pages and went back to the queue
+  std::uint64_t ends_stop = 0, ends_length = 0, ends_cancelled = 0, ends_error = 0;
+  double prefill_rows_per_second = 0;  // the measured speed that chunks are sized by
+  std::size_t kv_budget_bytes = 0, kv_used_bytes = 0, kv_committed_bytes = 0;
+  std::size_t sequence_pages_bytes = 0;  // pages that running sequences refer to
+  PromptCacheStats cache;                // sums over all salts
+};
+
+class Engine {
+ public:
+  // Starts the thread. The model, kernels and pool must outlive the engine.
+  Engine(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
+         EngineOptions options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();  // ends every request as cancelled, then joins
+
+  // Any thread. Errors: invalid_argument (an id outside the vocabulary; context length, both
+  // numbers), exhausted (the queue is full, or the KV budget can never hold it; both numbers).
+  // After an error the sink is never called.
+  Result<RequestId> submit(GenerationRequest request);
+
+  // Any thread: the request ends as cancelled at the next step; unknown or ended ids are ignored.
+  void cancel(RequestId id);
+
+  // Any thread: no new requests are accepted; resolves when running ones have ended or after
+  // `timeout_ms`, whatever comes first, having cancelled the rest.
+  void drain(std::int64_t timeout_ms);
+
+  EngineStats stats() const;  // the published copy
+  PromptCacheStats cache_stats(
+      const std::string& salt);  // asks the engine thread; waits for a step
+  PromptCache::ResetOutcome reset_cache(const std::string& salt);  // likewise
+
+  const EngineOptions& options() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,106 @@
+// One mutex, held for a move at a time.
+#include "engine/inbox.h"
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/check.h"
+
+namespace reprise {
+
+bool Inbox::Notes::is_empty() const {
+  return submissions.empty() && cancellations.empty() && !cancel_all && resets.empty() &&
+         stats.empty() && !stop;
+}
+
+Result<RequestId> Inbox::submit(GenerationRequest request) {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) {
+    return fail(Errc::cancelled, "the server is stopping and accepts no new requests");
+  }
+  if (requests_ >= requests_max_) {
+    return fail(Errc::exhausted,
+                fmt::format("{} requests are running or waiting, the queue holds {} in all",
+                            requests_, requests_max_));
+  }
+  requests_++;
+  const RequestId id{++last_id_};
+  notes_.submissions.push_back({id, std::move(request), EngineClock::now()});
+  note_arrived_.notify_one();
+  return id;
+}
+
+void Inbox::cancel(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  notes_.cancellations.push_back(id);
+  note_arrived_.notify_one();
+}
+
+void Inbox::cancel_all() {
+  const std::lock_guard lock(mutex_);
+  notes_.cancel_all = true;
+  note_arrived_.notify_one();
+}
+
+std::future<PromptCache::ResetOutcome> Inbox::ask_reset(std::string salt) {
+  const std::lock_guard lock(mutex_);
+  notes_.resets.push_back({std::move(salt), {}});
+  note_arrived_.notify_one();
+  return notes_.resets.back().answer.get_future();
+}
+
+std::future<PromptCacheStats> Inbox::ask_stats(std::string salt) {
+  const std::lock_guard lock(mutex_);
+  notes_.stats.push_back({std::move(salt), {}});
+  note_arrived_.notify_one();
+  return notes_.stats.back().answer.get_future();
+}
+
+void Inbox::close() {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+}
+
+void Inbox::stop() {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  notes_.stop = true;
+  note_arrived_.notify_one();
+}
+
+bool Inbox::wait_until_none(std::optional<std::int64_t> timeout_ms) {
+  std::unique_lock lock(mutex_);
+  const auto none = [&] { return requests_ == 0; };
+  if (timeout_ms) {
+    return none_left_.wait_for(lock, std::chrono::milliseconds(*timeout_ms), none);
+  }
+  none_left_.wait(lock, none);
+  return true;
+}
+
+Inbox::Notes Inbox::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(notes_, {});
+}
+
+void Inbox::wait_for_note(std::optional<std::int64_t> timeout_ms) {
+  std::unique_lock lock(mutex_);
+  const auto arrived = [&] { return !notes_.is_empty(); };
+  if (timeout_ms) {
+    note_arrived_.wait_for(lock, std::chrono::milliseconds(*timeout_ms), arrived);
+  } else {
+    note_arrived_.wait(lock, arrived);
+  }
+}
+
+void Inbox::count_ended(std::size_t count) {
+  if (count == 0) return;
+  const std::lock_guard lock(mutex_);
+  CHECK(count <= requests_);
+  requests_ -= count;
+  if (requests_ == 0) none_left_.notify_all();
+}
+
+}  // namespace reprise

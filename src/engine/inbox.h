@@ -1,0 +1,74 @@
+// Where threads meet: notes to the engine thread, and how many requests it has not ended yet.
+#pragma once
+#include <condition_variable>
+#include <cstddef>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/sequence.h"
+#include "kv/prompt_cache.h"
+
+namespace reprise {
+
+class Inbox {
+ public:
+  // At most `requests_max` requests are accepted and not ended at any time.
+  explicit Inbox(std::size_t requests_max) : requests_max_(requests_max) {}
+
+  struct Submission {
+    RequestId id;
+    GenerationRequest request;
+    EngineClock::time_point at;
+  };
+  template <class Answer>
+  struct Question {
+    std::string salt;
+    std::promise<Answer> answer;
+  };
+  // In the order in which they are to be handled.
+  struct Notes {
+    std::vector<Submission> submissions;
+    std::vector<RequestId> cancellations;
+    bool cancel_all = false;
+    std::vector<Question<PromptCache::ResetOutcome>> resets;
+    std::vector<Question<PromptCacheStats>> stats;
+    bool stop = false;
+
+    bool is_empty() const;
+  };
+
+  // Errors: cancelled (the server is stopping), exhausted (both numbers).
+  Result<RequestId> submit(GenerationRequest request);
+  void cancel(RequestId id);
+  void cancel_all();
+  std::future<PromptCache::ResetOutcome> ask_reset(std::string salt);
+  std::future<PromptCacheStats> ask_stats(std::string salt);
+
+  void close();  // accepts nothing from now on
+  void stop();   // closes, and asks the engine thread to end
+  // Until no accepted request is left; false after `timeout_ms`.
+  bool wait_until_none(std::optional<std::int64_t> timeout_ms);
+
+  // Engine thread: all notes, without waiting.
+  Notes take();
+  // Engine thread: sleeps until there is a note, at most `timeout_ms` where given.
+  void wait_for_note(std::optional<std::int64_t> timeout_ms);
+  // Engine thread: so many requests were told their end.
+  void count_ended(std::size_t count);
+
+ private:
+  const std::size_t requests_max_;
+  std::mutex mutex_;
+  std::condition_variable note_arrived_, none_left_;
+  // Guarded by mutex_:
+  Notes notes_;
+  std::size_t requests_ = 0;  // accepted and not ended
+  std::uint64_t last_id_ = 0;
+  bool is_closed_ = false;
+};
+
+}  // namespace reprise

@@ -1,0 +1,78 @@
+// What the engine is asked to do, and whom it tells. Token ids only: the engine knows no words.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/types.h"
+#include "engine/sampling.h"
+#include "kv/prompt_cache.h"
+
+namespace reprise {
+
+enum class RequestId : std::uint64_t {};
+
+enum class FinishReason : std::uint8_t {
+  stop,       // end-of-sequence token, or the sink said stop
+  length,     // max_tokens or the context length
+  cancelled,  // the client left, or the server stops
+  error,
+};
+
+struct Usage {
+  Position prompt_tokens = 0;
+  Position cached_tokens = 0;      // prompt tokens that were not forwarded for this request
+  Position completion_tokens = 0;  // sampled, an end-of-sequence token included
+  std::optional<MissReason> miss;  // why nothing was found, when cached_tokens is 0
+  Position diverged_at = 0;        // where the prompt left the cached path
+};
+
+// Times in milliseconds of a monotonic clock, for logs and `run`.
+struct Timings {
+  double queued_ms = 0, prefill_ms = 0, decode_ms = 0;
+};
+
+struct SequenceEnd {
+  FinishReason reason = FinishReason::stop;
+  std::optional<Error> error;  // set when reason is error
+  Usage usage;
+  Timings timings;
+};
+
+// Receives a request's tokens. Called on the engine thread; must not block. on_end comes exactly
+// once, last, whatever happened (law L7), unless submit() itself refused the request.
+class SequenceSink {
+ public:
+  virtual ~SequenceSink() = default;
+  enum class Verdict : std::uint8_t { go_on, stop, cancel };
+  // A sampled token (never an end-of-sequence id that ends the reply). The verdict decides whether
+  // the sequence goes on: stop ends it with FinishReason::stop, before the token is forwarded.
+  virtual Verdict on_token(const SampledToken& token) = 0;
+  virtual void on_end(const SequenceEnd& end) = 0;
+  // The prompt is forwarded and its part of the usage is final. Once, before the first token
+  // (never, when the sequence ends before that): a reply's head can then say what the cache gave.
+  virtual void on_prompt_done(const Usage& usage) { static_cast<void>(usage); }
+  // Prompt tokens whose keys and values exist so far (cached ones included), after each prefill
+  // chunk.
+  virtual void on_prefill(Position done, Position total) {
+    static_cast<void>(done);
+    static_cast<void>(total);
+  }
+};
+
+struct GenerationRequest {
+  std::vector<TokenId> prompt;    // not empty
+  Position history_boundary = 0;  // prompt tokens that the next turn's prompt begins with; 0: none
+  Position max_tokens = 0;        // >= 1; what exceeds the context is refused, never clamped
+  SamplingParams sampling;
+  std::uint32_t choice = 0;
+  std::vector<TokenId> stop_ids;  // end-of-sequence tokens: end the reply, are not part of it
+  int top_logprobs = -1;          // -1: no logprobs
+  std::string salt;               // tenant's part of the prompt cache (law L8)
+  bool use_cache = true;          // false: neither read nor written
+  std::unique_ptr<SequenceSink> sink;
+};
+
+}  // namespace reprise

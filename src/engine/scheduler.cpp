@@ -1,0 +1,157 @@
+// What runs next: admission, prefix matching, the plan, and the step that ties all together.
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+
+namespace reprise {
+namespace {
+
+std::int64_t now_unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+PromptCacheOptions with_family(PromptCacheOptions options, const ModelConfig& config) {
+  if (options.words.family.empty()) options.words.family = config.family;
+  return options;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
+                     const EngineOptions& options)
+    : options_(options),
+      vocabulary_(static_cast<std::size_t>(model.config().vocabulary)),
+      pages_(model.config().kv_layout(options.kv_type), options.kv_budget_bytes),
+      prompt_cache_(pages_, with_family(options.cache, model.config()), now_unix_ms),
+      decoder_(model, kernels, pool, options.prefill_rows_max + options.sequences_max,
+               options.sequences_max),
+      sampler_(kernels),
+      speed_(options.step_target_ms, options.prefill_rows_max) {}
+
+void Scheduler::step() {
+  admit();
+  match_prefixes();
+  const std::vector<PlanChunk> planned = plan();
+  start_prefills(planned);
+  const std::vector<Chunk> chunks = reserve(planned);
+  if (chunks.empty()) return;
+
+  std::span<const float> logits;
+  const std::vector<BatchEntry> entries = forward(chunks, logits);
+  for (std::size_t index = 0; index < chunks.size(); index++) {
+    const std::size_t row = chunks[index].has_logits ? vocabulary_ : 0;
+    finish_chunk(chunks[index], entries[index].finite, logits.first(row));
+    logits = logits.subspan(row);
+  }
+}
+
+void Scheduler::accept(RequestId id, GenerationRequest request, EngineClock::time_point at) {
+  stats_.requests++;
+  stats_.prompt_tokens += request.prompt.size();
+  waiting_.push_back(std::make_unique<Sequence>(id, std::move(request), pages_, at));
+  Sequence& sequence = *waiting_.back();
+  sequence.uses_prompt_cache = options_.cache.enabled && sequence.request().use_cache;
+}
+
+void Scheduler::admit() {
+  if (running_.empty()) is_admission_held_ = false;
+  while (!is_admission_held_ && !waiting_.empty() &&
+         running_.size() < static_cast<std::size_t>(options_.sequences_max)) {
+    std::unique_ptr<Sequence> sequence = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (sequence->uses_prompt_cache) {
+      sequence->path = prompt_cache_.start(sequence->request().salt);
+    } else {
+      sequence->match = {.miss = MissReason::disabled};
+    }
+    running_.push_back(std::move(sequence));
+  }
+}
+
+void Scheduler::match_prefixes() {
+  for (const std::unique_ptr<Sequence>& sequence : running_) {
+    if (sequence->is_decoding() || !sequence->uses_prompt_cache) continue;
+    if (!sequence->is_restore_refused) match_prefix(*sequence);
+  }
+}
+
+// One token at least is always forwarded: its logits are not kept.
+void Scheduler::match_prefix(Sequence& sequence) {
+  const std::string& salt = sequence.request().salt;
+  PromptCache::Match match = prompt_cache_.match(salt, sequence.tokens(), sequence.length() - 1);
+  const bool is_deeper = match.length > sequence.offset();
+  if (is_deeper &&
+      !prompt_cache_.restore(salt, sequence.tokens(), match, sequence.cache, sequence.path)) {
+    match.length = 0;
+    match.miss = MissReason::corrupt;
+    sequence.is_restore_refused = true;
+  }
+  if (!sequence.has_started()) sequence.match = match;
+}
+
+std::vector<PlanChunk> Scheduler::plan() const {
+  std::vector<PlanSequence> sequences;
+  Position decode_rows = 0;
+  for (const std::unique_ptr<Sequence>& sequence : running_) {
+    PlanSequence planned{.tokens = sequence->tokens(),
+                         .offset = sequence->offset(),
+                         .is_decoding = sequence->is_decoding()};
+    if (planned.is_decoding) decode_rows++;
+    if (sequence->uses_prompt_cache) {
+      const auto same_salt = std::find_if(running_.begin(), running_.end(), [&](const auto& other) {
+        return other->uses_prompt_cache && other->request().salt == sequence->request().salt;
+      });
+      planned.share = static_cast<int>(same_salt - running_.begin());
+    }
+    sequences.push_back(planned);
+  }
+  return plan_step(sequences, speed_.prefill_rows(decode_rows));
+}
+
+// A request's lookup counts when its first row is planned: until then it may wait for a block that
+// another sequence is computing.
+void Scheduler::start_prefills(std::span<const PlanChunk> plan) {
+  for (const PlanChunk& chunk : plan) {
+    Sequence& sequence = *running_[chunk.sequence];
+    if (sequence.has_started()) continue;
+    sequence.start_prefill(sequence.match, EngineClock::now());
+    if (!sequence.is_restore_refused) {
+      prompt_cache_.count_lookup(sequence.request().salt, sequence.match);
+    }
+  }
+}
+
+EngineStats Scheduler::stats() const {
+  EngineStats stats = stats_;
+  stats.running = running_.size();
+  stats.waiting = waiting_.size();
+  stats.prefill_rows_per_second = speed_.rows_per_second();
+  stats.kv_budget_bytes = pages_.budget_bytes();
+  stats.kv_used_bytes = pages_.used_bytes();
+  stats.kv_committed_bytes = pages_.committed_bytes();
+  for (const std::unique_ptr<Sequence>& sequence : running_) {
+    stats.sequence_pages_bytes += sequence->cache.held_bytes();
+  }
+  return stats;
+}
+
+void Scheduler::check_invariants() const {
+  prompt_cache_.check_invariants();
+  CHECK(pages_.used_bytes() <= pages_.budget_bytes());
+  CHECK(running_.size() <= static_cast<std::size_t>(options_.sequences_max));
+  if (running_.empty()) CHECK(pages_.used_bytes() == prompt_cache_.stats().bytes);
+  for (const std::unique_ptr<Sequence>& sequence : running_) {
+    CHECK(sequence->left() >= 1);
+    CHECK(sequence->path.published() <= sequence->offset());
+  }
+  for (const std::unique_ptr<Sequence>& sequence : waiting_) {
+    CHECK(sequence->cache.held_bytes() == 0);
+  }
+}
+
+}  // namespace reprise

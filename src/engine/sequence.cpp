@@ -1,0 +1,93 @@
+// Bookkeeping of one request: what was forwarded for it, what it was spared, how long it took.
+#include "engine/sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace reprise {
+namespace {
+
+double milliseconds(EngineClock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+}  // namespace
+
+Sequence::Sequence(RequestId id, GenerationRequest request, PagePool& pool,
+                   EngineClock::time_point now)
+    : cache(pool),
+      id_(id),
+      request_(std::move(request)),
+      tokens_(std::move(request_.prompt)),
+      prompt_length_(static_cast<Position>(tokens_.size())),
+      was_forwarded_(tokens_.size(), false),
+      accepted_at_(now) {
+  if (request_.history_boundary > 0) {
+    add_mark(request_.history_boundary, MarkKind::history_boundary);
+  }
+  add_mark(prompt_length_, MarkKind::prompt_end);
+}
+
+std::span<const TokenId> Sequence::forwarded_tokens() const {
+  return tokens().first(static_cast<std::size_t>(offset()));
+}
+
+void Sequence::commit(Position rows) {
+  CHECK(0 < rows && rows <= left());
+  const Position end = offset() + rows;
+  // Usage is final when the prompt is done: what a preemption makes us repeat later is our affair.
+  for (Position place = offset(); !has_sampled() && place < std::min(end, prompt_length_);
+       place++) {
+    was_forwarded_[static_cast<std::size_t>(place)] = true;
+  }
+  cache.commit(end);
+  reached_ = std::max(reached_, end);
+}
+
+void Sequence::count_sampled(EngineClock::time_point now) {
+  completion_tokens_++;
+  if (!first_token_at_) first_token_at_ = now;
+}
+
+void Sequence::release_pages(PagePool& pool) {
+  cache = SequenceCache(pool);
+  path = PromptCache::Path();
+}
+
+void Sequence::start_prefill(const PromptCache::Match& found, EngineClock::time_point now) {
+  first_match_ = found;
+  started_at_ = now;
+}
+
+std::vector<Sequence::Mark> Sequence::take_marks(Position published) {
+  std::vector<Mark> taken;
+  std::erase_if(marks_, [&](const Mark& mark) {
+    if (mark.position > published) return false;
+    taken.push_back(mark);
+    return true;
+  });
+  return taken;
+}
+
+Usage Sequence::usage() const {
+  Usage usage;
+  usage.prompt_tokens = prompt_length_;
+  usage.completion_tokens = completion_tokens_;
+  const auto reached = static_cast<std::ptrdiff_t>(std::min(reached_, prompt_length_));
+  usage.cached_tokens = std::count(was_forwarded_.begin(), was_forwarded_.begin() + reached, false);
+  if (usage.cached_tokens == 0) usage.miss = first_match_.miss;
+  usage.diverged_at = first_match_.common;
+  return usage;
+}
+
+Timings Sequence::timings(EngineClock::time_point now) const {
+  const EngineClock::time_point started = started_at_.value_or(now);
+  const EngineClock::time_point first_token = first_token_at_.value_or(now);
+  return {.queued_ms = milliseconds(started - accepted_at_),
+          .prefill_ms = milliseconds(first_token - started),
+          .decode_ms = milliseconds(now - first_token)};
+}
+
+}  // namespace reprise

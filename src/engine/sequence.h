@@ -1,0 +1,80 @@
+// One accepted request on its way: its tokens, its keys and values, and what is still to be done.
+#pragma once
+#include <chrono>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/request.h"
+#include "kv/prompt_cache.h"
+#include "kv/sequence_cache.h"
+
+namespace reprise {
+
+using EngineClock = std::chrono::steady_clock;
+
+class Sequence {
+ public:
+  Sequence(RequestId id, GenerationRequest request, PagePool& pool, EngineClock::time_point now);
+
+  // A place that the prompt cache shall keep longest, once it is published.
+  struct Mark {
+    Position position = 0;
+    MarkKind kind = MarkKind::prompt_end;
+  };
+
+  RequestId id() const { return id_; }
+  const GenerationRequest& request() const { return request_; }
+  SequenceSink& sink() { return *request_.sink; }
+
+  // The prompt, then what was sampled (never an end-of-sequence token).
+  std::span<const TokenId> tokens() const { return tokens_; }
+  std::span<const TokenId> forwarded_tokens() const;
+  Position length() const { return static_cast<Position>(tokens_.size()); }
+  Position prompt_length() const { return prompt_length_; }
+  Position offset() const { return cache.offset(); }
+  // Tokens to forward before the next one can be sampled; at least 1.
+  Position left() const { return length() - offset(); }
+  bool has_sampled() const { return completion_tokens_ > 0; }
+  bool is_decoding() const { return has_sampled() && left() == 1; }
+
+  // The next `rows` tokens were forwarded: their keys and values become part of the sequence.
+  void commit(Position rows);
+  // A token was sampled; an end-of-sequence token counts but is not appended.
+  void count_sampled(EngineClock::time_point now);
+  void append(TokenId token) { tokens_.push_back(token); }
+  // Gives up all pages: everything will be matched or forwarded again, the sampled tokens included.
+  void release_pages(PagePool& pool);
+
+  // What the prompt cache found when prefill started, and that prefill started now.
+  void start_prefill(const PromptCache::Match& match, EngineClock::time_point now);
+  bool has_started() const { return started_at_.has_value(); }
+
+  // Takes the marks at or before `published`.
+  std::vector<Mark> take_marks(Position published);
+  void add_mark(Position position, MarkKind kind) { marks_.push_back({position, kind}); }
+
+  Usage usage() const;
+  Timings timings(EngineClock::time_point now) const;
+
+  SequenceCache cache;
+  PromptCache::Path path;
+  PromptCache::Match match;  // the newest, until prefill starts
+  bool uses_prompt_cache = false;
+  bool is_restore_refused = false;  // a check failed (and was counted): prefill cold from here
+
+ private:
+  RequestId id_;
+  GenerationRequest request_;  // its prompt was moved into tokens_
+  std::vector<TokenId> tokens_;
+  Position prompt_length_;
+  std::vector<Mark> marks_;
+  std::vector<bool> was_forwarded_;  // by prompt position, until a token was sampled
+  Position reached_ = 0;             // the largest offset so far
+  Position completion_tokens_ = 0;
+  PromptCache::Match first_match_;
+  EngineClock::time_point accepted_at_;
+  std::optional<EngineClock::time_point> started_at_, first_token_at_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,239 @@
+// An engine over a tiny model, requests with sensible defaults, and recordings of all that sinks
+// hear.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "support/tiny_model.h"
+
+namespace reprise::testing {
+
+// What one sink heard. Outlives the engine.
+class Recording {
+ public:
+  void add_token(const SampledToken& token) {
+    const std::lock_guard lock(mutex_);
+    tokens_.push_back(token);
+    changed_.notify_all();
+  }
+  void add_end(const SequenceEnd& end) {
+    const std::lock_guard lock(mutex_);
+    end_ = end;
+    ends_++;
+    changed_.notify_all();
+  }
+  void add_prefill(Position done) {
+    const std::lock_guard lock(mutex_);
+    prefilled_ = done;
+    changed_.notify_all();
+  }
+
+  void wait_for_end() {
+    wait([&] { return ends_ > 0; });
+  }
+  void wait_for_tokens(std::size_t count) {
+    wait([&] { return tokens_.size() >= count || ends_ > 0; });
+  }
+
+  // Read these when the end was heard.
+  const std::vector<SampledToken>& tokens() const { return tokens_; }
+  const SequenceEnd& end() const { return end_; }
+  int ends() const {
+    const std::lock_guard lock(mutex_);
+    return ends_;
+  }
+  Position prefilled() const { return prefilled_; }
+  std::vector<TokenId> ids() const {
+    std::vector<TokenId> ids;
+    for (const SampledToken& token : tokens_) ids.push_back(token.id);
+    return ids;
+  }
+
+  // Ids, logprobs and top logprobs as bytes: equal runs give equal strings.
+  std::string bytes() const {
+    std::string bytes;
+    const auto add = [&](const auto& value) {
+      bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    };
+    for (const SampledToken& token : tokens_) {
+      add(token.id);
+      add(token.logprob);
+      for (const TokenLogprob& entry : token.top) {
+        add(entry.id);
+        add(entry.logprob);
+      }
+    }
+    return bytes;
+  }
+
+ private:
+  template <class Condition>
+  void wait(Condition condition) {
+    std::unique_lock lock(mutex_);
+    const bool came = changed_.wait_for(lock, std::chrono::minutes(2), condition);
+    ASSERT_TRUE(came) << "the engine is silent";
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<SampledToken> tokens_;
+  SequenceEnd end_;
+  int ends_ = 0;
+  Position prefilled_ = 0;
+};
+
+// What a test asks for; the defaults are a sampled reply with five top logprobs.
+struct Ask {
+  std::vector<TokenId> prompt;
+  Position max_tokens = 12;
+  SamplingParams sampling = {.seed = 7};
+  std::vector<TokenId> stop_ids = {};
+  Position history_boundary = 0;
+  std::string salt = {};
+  bool use_cache = true;
+  // Called on the engine thread; the count includes this token.
+  std::function<SequenceSink::Verdict(std::size_t tokens)> on_token = {};
+  std::function<void(Position done)> on_prefill = {};
+};
+
+class RecordingSink final : public SequenceSink {
+ public:
+  RecordingSink(Recording& recording, const Ask& ask)
+      : recording_(&recording), on_token_(ask.on_token), on_prefill_(ask.on_prefill) {}
+
+  Verdict on_token(const SampledToken& token) override {
+    EXPECT_EQ(recording_->ends(), 0);
+    recording_->add_token(token);
+    EXPECT_TRUE(prompt_cached_.has_value());
+    tokens_++;
+    return on_token_ ? on_token_(tokens_) : Verdict::go_on;
+  }
+  void on_prompt_done(const Usage& usage) override {
+    EXPECT_FALSE(prompt_cached_.has_value());
+    EXPECT_EQ(tokens_, 0u);
+    prompt_cached_ = usage.cached_tokens;
+  }
+  void on_end(const SequenceEnd& end) override {
+    EXPECT_EQ(prompt_cached_.has_value(), end.usage.completion_tokens > 0);
+    EXPECT_EQ(prompt_cached_.value_or(end.usage.cached_tokens), end.usage.cached_tokens);
+    recording_->add_end(end);
+  }
+  void on_prefill(Position done, Position total) override {
+    EXPECT_LE(done, total);
+    recording_->add_prefill(done);
+    if (on_prefill_) on_prefill_(done);
+  }
+
+ private:
+  Recording* recording_;
+  std::function<Verdict(std::size_t)> on_token_;
+  std::function<void(Position)> on_prefill_;
+  std::size_t tokens_ = 0;
+  std::optional<Position> prompt_cached_;  // as told before the first token
+};
+
+struct HarnessOptions {
+  EngineOptions engine = {.context_length = 600,
+                          .kv_budget_bytes = std::size_t{64} << 20,
+                          .cache = {},
+                          .check_invariants = true};
+  int threads = 1;
+  const char* isa = "";  // "": the best one
+
+  HarnessOptions without_cache() const {
+    HarnessOptions options = *this;
+    options.engine.cache.enabled = false;
+    return options;
+  }
+};
+
+class Harness {
+ public:
+  explicit Harness(const Model& model, const HarnessOptions& options = {})
+      : pool_(options.threads),
+        engine_(std::make_unique<Engine>(model, *kernels::choose_kernels(options.isa).value(),
+                                         pool_, options.engine)) {}
+
+  Engine& engine() { return *engine_; }
+  void destroy_engine() { engine_.reset(); }
+
+  Result<RequestId> submit(const Ask& ask, Recording& recording) {
+    GenerationRequest request;
+    request.prompt = ask.prompt;
+    request.history_boundary = ask.history_boundary;
+    request.max_tokens = ask.max_tokens;
+    request.sampling = ask.sampling;
+    request.stop_ids = ask.stop_ids;
+    request.top_logprobs = 5;
+    request.salt = ask.salt;
+    request.use_cache = ask.use_cache;
+    request.sink = std::make_unique<RecordingSink>(recording, ask);
+    return engine_->submit(std::move(request));
+  }
+
+  // Starts a request that must be accepted.
+  Recording& start(const Ask& ask) {
+    Recording& recording = recordings_.emplace_back();
+    const Result<RequestId> id = submit(ask, recording);
+    EXPECT_TRUE(id.has_value()) << (id ? "" : id.error().message);
+    last_id_ = id.value_or(RequestId{0});
+    return recording;
+  }
+  RequestId last_id() const { return last_id_; }
+
+  const Recording& run(const Ask& ask) {
+    Recording& recording = start(ask);
+    recording.wait_for_end();
+    return recording;
+  }
+
+ private:
+  std::deque<Recording> recordings_;
+  ThreadPool pool_;
+  std::unique_ptr<Engine> engine_;
+  RequestId last_id_{0};
+};
+
+inline std::vector<TokenId> joined(std::vector<TokenId> first, const std::vector<TokenId>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+// Names the cases of a suite over families.
+inline std::string family_name(const ::testing::TestParamInfo<const char*>& family) {
+  return family.param;
+}
+
+// One tiny model a family for the whole suite.
+class TinyFamilies : public ::testing::TestWithParam<const char*> {
+ protected:
+  static const Model& family_model(const std::string& family) {
+    static ThreadPool pool(1);
+    static const TinyModel gemma3 = make_tiny_model({.family = "gemma3"}, pool);
+    static const TinyModel llama = make_tiny_model({.family = "llama"}, pool);
+    return family == "llama" ? *llama.model : *gemma3.model;
+  }
+  const Model& model() const { return family_model(GetParam()); }
+
+  // The same request, cold and alone.
+  std::string cold(const Ask& ask) const {
+    Harness harness(model(), HarnessOptions{}.without_cache());
+    Ask quiet = ask;
+    quiet.on_token = {};
+    quiet.on_prefill = {};
+    return harness.run(quiet).bytes();
+  }
+};
+
+}  // namespace reprise::testing
