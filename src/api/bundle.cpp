@@ -1,0 +1,129 @@
+// Loading a model file, and prompts in its own form.
+#include "api/bundle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "api/gguf_vocabulary.h"
+#include "base/log.h"
+#include "model/gguf.h"
+
+namespace reprise {
+namespace {
+
+// Tokens at the end of a text that the text's continuation may tokenise differently.
+constexpr Position kUnstableTail = 8;
+
+std::string spelling(const Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? std::string(tokenizer.token_bytes(*id)) : std::string();
+}
+
+// The file's template, else the family's own. A template that does not compile is reported once,
+// and the model serves completions only.
+std::optional<ChatTemplate> compile_template(std::string_view source) {
+  if (source.empty()) return std::nullopt;
+  Result<ChatTemplate> compiled = ChatTemplate::compile(source);
+  if (!compiled) {
+    spdlog::warn("chat template: {}; chat is not available", compiled.error().message);
+    return std::nullopt;
+  }
+  return std::move(*compiled);
+}
+
+Position common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+  return std::ranges::mismatch(a, b).in1 - a.begin();
+}
+
+}  // namespace
+
+Result<Bundle> Bundle::load(const std::filesystem::path& path, ThreadPool& pool,
+                            const LoadProgress& progress) {
+  // The mapping ends with this function: everything is copied out of it.
+  TRY_ASSIGN(const GgufFile file, GgufFile::open(path));
+  Bundle bundle;
+  TRY_ASSIGN(const Vocabulary vocabulary, read_vocabulary(file));
+  TRY_ASSIGN(bundle.stop_ids_, read_stop_ids(file, vocabulary));
+  TRY_ASSIGN(Tokenizer tokenizer, Tokenizer::from_vocabulary(vocabulary));
+  bundle.tokenizer_ = std::make_unique<const Tokenizer>(std::move(tokenizer));
+  bundle.add_bos_ = vocabulary.add_bos;
+  TRY_ASSIGN(Model model, Model::load(file, pool, progress));
+  bundle.model_ = std::make_unique<const Model>(std::move(model));
+  const std::size_t rows = static_cast<std::size_t>(bundle.model_->config().vocabulary);
+  if (bundle.tokenizer_->size() > rows) {
+    return fail(Errc::corrupt,
+                fmt::format("tokenizer.ggml.tokens: got {} tokens, but the model's "
+                            "embedding has {} rows",
+                            bundle.tokenizer_->size(), rows),
+                "tokenizer.ggml.tokens");
+  }
+  TRY_ASSIGN(const auto source, file.text("tokenizer.chat_template"));
+  bundle.template_ =
+      compile_template(source.value_or(builtin_chat_template(bundle.model_->config().family)));
+  return bundle;
+}
+
+Result<PreparedPrompt> Bundle::prepare_chat(const std::vector<ChatMessage>& messages) const {
+  if (!template_) {
+    return fail(Errc::unsupported, "the model has no chat template: only completions are available",
+                "messages");
+  }
+  ChatTemplate::Options options;
+  options.bos_token = spelling(*tokenizer_, tokenizer_->bos());
+  options.eos_token = spelling(*tokenizer_, tokenizer_->eos());
+  TRY_ASSIGN(const std::string prompt, template_->render(messages, options));
+  PreparedPrompt prepared;
+  TRY_ASSIGN(prepared.ids, encode_prompt(prompt));
+  options.add_generation_prompt = false;
+  // Some templates cannot render a history that ends here: then there is no boundary, no error.
+  const Result<std::string> history = template_->render(messages, options);
+  if (!history) return prepared;
+  TRY_ASSIGN(const Position common, common_with_history(prepared.ids, prompt, *history));
+  prepared.history_boundary = back_to_stable(prepared.ids, common);
+  return prepared;
+}
+
+Result<PreparedPrompt> Bundle::prepare_text(std::string_view text) const {
+  PreparedPrompt prepared;
+  TRY_ASSIGN(prepared.ids, encode_prompt(text));
+  return prepared;
+}
+
+Result<std::vector<TokenId>> Bundle::encode_prompt(std::string_view text) const {
+  TRY_ASSIGN(std::vector<TokenId> ids, tokenizer_->encode(text, AddSpecial::no, ParseSpecial::yes));
+  const std::optional<TokenId> bos = tokenizer_->bos();
+  if (add_bos_ && bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
+  return ids;
+}
+
+// A generation prompt that begins with a special token leaves the history's tokens as they are (a
+// special token is a hard border), so that only its own few need to be found at the end of `ids`.
+// Else the history is tokenised too.
+Result<Position> Bundle::common_with_history(const std::vector<TokenId>& ids,
+                                             std::string_view prompt,
+                                             std::string_view history) const {
+  if (prompt.starts_with(history)) {
+    TRY_ASSIGN(
+        const std::vector<TokenId> added,
+        tokenizer_->encode(prompt.substr(history.size()), AddSpecial::no, ParseSpecial::yes));
+    const bool is_tail =
+        added.size() <= ids.size() && std::equal(added.rbegin(), added.rend(), ids.rbegin());
+    if (is_tail && !added.empty() && tokenizer_->is_special(added.front())) {
+      return static_cast<Position>(ids.size() - added.size());
+    }
+  }
+  TRY_ASSIGN(const std::vector<TokenId> without, encode_prompt(history));
+  return common_prefix(ids, without);
+}
+
+// Text after the last special token may be tokenised otherwise once more text follows it. (A first
+// token's being special says nothing: it is the bos of a template that has no special tokens.)
+Position Bundle::back_to_stable(const std::vector<TokenId>& ids, Position common) const {
+  for (Position end = common; end > 1; end--) {
+    if (tokenizer_->is_special(ids[static_cast<std::size_t>(end - 1)])) return end;
+  }
+  return std::max<Position>(common - kUnstableTail, 0);
+}
+
+}  // namespace reprise

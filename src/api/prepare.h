@@ -1,0 +1,40 @@
+// From a request's bytes to what the engine can run: parsing, template, tokens, limits.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/api_error.h"
+#include "api/bundle.h"
+#include "api/openai.h"
+#include "api/openai_format.h"
+#include "engine/request.h"
+
+namespace reprise {
+
+// What the desk knows and every request is checked against.
+struct PrepareContext {
+  const Bundle* bundle = nullptr;
+  std::string_view model_alias;
+  std::string_view api_key;  // the one that the request was let in with; empty: none is needed
+  Position context_length = 0;
+  JsonLimits json;
+};
+
+struct PreparedGeneration {
+  GenerationFields fields;       // as parsed; the seed drawn when the client gave none
+  GenerationRequest generation;  // all but the sink
+};
+
+// Errors: those of parse_chat_request and parse_completion_request; 404 model_not_found;
+// 400 context_length_exceeded with both numbers; what the template says against the messages.
+ApiResult<PreparedGeneration> prepare_generation(const PrepareContext& context, ReplyKind kind,
+                                                 std::string_view body);
+
+// 404 model_not_found for any name but the alias.
+ApiStatus check_model(std::string_view model, std::string_view alias);
+
+// Trouble of the rooms below in the client's terms.
+ApiError to_api_error(const Error& error);
+
+}  // namespace reprise

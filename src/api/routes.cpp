@@ -1,0 +1,147 @@
+// The table of endpoints.
+#include "api/routes.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/core.h>
+
+namespace reprise {
+namespace {
+
+struct Entry {
+  std::string_view method;
+  std::string_view path;  // with a slash at its end: everything below it
+  Endpoint endpoint;
+  bool needs_key = true;
+};
+
+constexpr std::array kTable = {
+    Entry{"POST", "/v1/chat/completions", Endpoint::chat},
+    Entry{"POST", "/v1/completions", Endpoint::completions},
+    Entry{"GET", "/v1/models", Endpoint::models},
+    Entry{"GET", "/v1/models/", Endpoint::model},
+    Entry{"GET", "/health", Endpoint::health, false},
+    Entry{"GET", "/metrics", Endpoint::metrics},
+    Entry{"GET", "/v1/cache/stats", Endpoint::cache_stats},
+    Entry{"POST", "/v1/cache/reset", Endpoint::cache_reset},
+};
+
+bool matches(const Entry& entry, std::string_view path) {
+  if (!entry.path.ends_with('/')) return path == entry.path;
+  return path.size() > entry.path.size() && path.starts_with(entry.path);
+}
+
+int hex_digit(char digit) {
+  if (digit >= '0' && digit <= '9') return digit - '0';
+  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+  if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::string_view endpoint_name(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::chat:
+      return "chat";
+    case Endpoint::completions:
+      return "completions";
+    case Endpoint::models:
+      return "models";
+    case Endpoint::model:
+      return "model";
+    case Endpoint::health:
+      return "health";
+    case Endpoint::metrics:
+      return "metrics";
+    case Endpoint::cache_stats:
+      return "cache_stats";
+    case Endpoint::cache_reset:
+      return "cache_reset";
+    case Endpoint::preflight:
+      return "preflight";
+    case Endpoint::none:
+      return "none";
+  }
+  return "none";
+}
+
+Target split_target(std::string_view target) {
+  target = target.substr(0, target.find('#'));
+  const std::size_t mark = target.find('?');
+  if (mark == std::string_view::npos) return {target, {}};
+  return {target.substr(0, mark), target.substr(mark + 1)};
+}
+
+std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space) {
+  std::string decoded;
+  for (std::size_t at = 0; at < text.size(); at++) {
+    if (text[at] == '+' && plus_is_space) {
+      decoded += ' ';
+    } else if (text[at] != '%') {
+      decoded += text[at];
+    } else {
+      const int high = at + 2 < text.size() ? hex_digit(text[at + 1]) : -1;
+      const int low = at + 2 < text.size() ? hex_digit(text[at + 2]) : -1;
+      if (high < 0 || low < 0) return std::nullopt;
+      decoded += static_cast<char>(high * 16 + low);
+      at += 2;
+    }
+  }
+  return decoded;
+}
+
+ApiResult<std::optional<std::string>> query_value(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    if (pair.substr(0, pair.find('=')) != name) continue;
+    const std::string_view raw =
+        pair.size() > name.size() ? pair.substr(name.size() + 1) : std::string_view();
+    std::optional<std::string> value = percent_decoded(raw, true);
+    if (!value) {
+      return refuse(400, "invalid_value",
+                    fmt::format("{}: got a broken percent escape, expected two hex digits", name),
+                    std::string(name));
+    }
+    return value;
+  }
+  return std::nullopt;
+}
+
+std::string allowed_methods(std::string_view path) {
+  std::string methods;
+  for (const Entry& entry : kTable) {
+    if (!matches(entry, path)) continue;
+    methods += entry.method;
+    methods += ", ";
+  }
+  if (!methods.empty()) methods += "OPTIONS";
+  return methods;
+}
+
+ApiResult<Route> find_route(std::string_view method, std::string_view path) {
+  const std::string allowed = allowed_methods(path);
+  if (allowed.empty()) {
+    return refuse(404, "not_found", fmt::format("no such path: {}", clipped(path)));
+  }
+  if (method == "OPTIONS") return Route{Endpoint::preflight, {}, false};
+  for (const Entry& entry : kTable) {
+    if (entry.method != method || !matches(entry, path)) continue;
+    Route route{entry.endpoint, {}, entry.needs_key};
+    if (entry.path.ends_with('/')) {
+      std::optional<std::string> rest = percent_decoded(path.substr(entry.path.size()), false);
+      if (!rest) {
+        return refuse(404, "not_found", fmt::format("no such path: {}", clipped(path)));
+      }
+      route.argument = std::move(*rest);
+    }
+    return route;
+  }
+  return refuse(
+      405, "method_not_allowed",
+      fmt::format("{}: got method {}, expected {}", clipped(path), clipped(method), allowed));
+}
+
+}  // namespace reprise

@@ -1,0 +1,237 @@
+// OpenAI's reply forms, to the byte.
+#include "api/openai_format.h"
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "api/api_error.h"
+#include "api/cache_report.h"
+#include "api/json_writer.h"
+#include "api/logprobs.h"
+#include "base/json.h"
+#include "text/vocabulary.h"
+
+namespace reprise {
+namespace {
+
+ReplyIdentity identity_of(ReplyKind kind) {
+  return {kind, "id-1", "m", "fp_0-n1", 1700000000};
+}
+
+Usage usage_of() {
+  Usage usage;
+  usage.prompt_tokens = 10;
+  usage.cached_tokens = 7;
+  usage.completion_tokens = 3;
+  return usage;
+}
+
+const char* const kUsage = R"("usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":13,)"
+                           R"("prompt_tokens_details":{"cached_tokens":7}})";
+const std::string kShared = R"("created":1700000000,"model":"m","system_fingerprint":"fp_0-n1",)";
+
+TEST(Format, ChatReply) {
+  ReplyChoice choice;
+  choice.text = "a \"quoted\"\nline";
+  choice.finish_reason = "stop";
+  EXPECT_EQ(
+      format_reply(identity_of(ReplyKind::chat), choice, usage_of()),
+      R"({"id":"id-1","object":"chat.completion",)" + kShared +
+          R"("choices":[{"index":0,"message":{"role":"assistant","content":)"
+          R"("a \"quoted\"\nline","refusal":null},"logprobs":null,"finish_reason":"stop"}],)" +
+          kUsage + "}");
+}
+
+TEST(Format, CompletionReplyWithIds) {
+  const std::vector<TokenId> ids = {4, 5}, prompt = {1};
+  ReplyChoice choice;
+  choice.text = "x";
+  choice.finish_reason = "length";
+  choice.token_ids = &ids;
+  choice.prompt_token_ids = &prompt;
+  EXPECT_EQ(format_reply(identity_of(ReplyKind::completion), choice, usage_of()),
+            R"({"id":"id-1","object":"text_completion",)" + kShared +
+                R"("choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":"length",)"
+                R"("prompt_token_ids":[1],"token_ids":[4,5]}],)" +
+                kUsage + "}");
+}
+
+TEST(Format, ChatChunks) {
+  const ReplyIdentity identity = identity_of(ReplyKind::chat);
+  const std::string head = R"({"id":"id-1","object":"chat.completion.chunk",)" + kShared;
+  ReplyChoice choice;
+  EXPECT_EQ(format_chunk(identity, ChunkPart::role, choice, false),
+            head + R"("choices":[{"index":0,"delta":{"role":"assistant","content":""},)"
+                   R"("logprobs":null,"finish_reason":null}]})");
+  choice.text = "hi";
+  EXPECT_EQ(format_chunk(identity, ChunkPart::content, choice, true),
+            head + R"("choices":[{"index":0,"delta":{"content":"hi"},"logprobs":null,)"
+                   R"("finish_reason":null}],"usage":null})");
+  choice.text = "";
+  choice.finish_reason = "stop";
+  EXPECT_EQ(format_chunk(identity, ChunkPart::finish, choice, false),
+            head + R"("choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]})");
+  EXPECT_EQ(format_usage_chunk(identity, usage_of()), head + R"("choices":[],)" + kUsage + "}");
+}
+
+TEST(Format, CompletionChunk) {
+  ReplyChoice choice;
+  choice.text = "hi";
+  EXPECT_EQ(format_chunk(identity_of(ReplyKind::completion), ChunkPart::content, choice, false),
+            R"({"id":"id-1","object":"text_completion",)" + kShared +
+                R"("choices":[{"index":0,"text":"hi","logprobs":null,"finish_reason":null}]})");
+}
+
+TEST(Format, SmallForms) {
+  EXPECT_EQ(server_sent_event("{}"), "data: {}\n\n");
+  EXPECT_EQ(system_fingerprint("0123456789abcdef0123"), "fp_0123456789ab-n1");
+  Usage usage = usage_of();
+  EXPECT_EQ(cache_header(usage), "hit; matched=7");
+  usage.cached_tokens = 0;
+  usage.miss = MissReason::snapshot_diverged;
+  usage.diverged_at = 4;
+  EXPECT_EQ(cache_header(usage), "miss; reason=snapshot_diverged; diverged_at=4");
+}
+
+TEST(Format, Errors) {
+  EXPECT_EQ(error_body({400, "invalid_value", "top_p: \xFF", "top_p"}),
+            "{\"error\":{\"message\":\"top_p: \xEF\xBF\xBD\",\"type\":\"invalid_request_error\","
+            "\"param\":\"top_p\",\"code\":\"invalid_value\"}}");
+  EXPECT_EQ(error_body({503, "overloaded", "later", {}}),
+            R"({"error":{"message":"later","type":"server_error","param":null,)"
+            R"("code":"overloaded"}})");
+}
+
+TEST(Format, CacheStatsNames) {
+  EngineOptions options;
+  options.kv_budget_bytes = 1000;
+  PromptCacheStats own;
+  own.lookups = 4;
+  own.hits = 1;
+  own.misses[static_cast<std::size_t>(MissReason::evicted)] = 2;
+  own.bytes_by_group = {30, 12};
+  Result<JsonValue> parsed = parse_json(format_cache_stats(options, own, EngineStats()));
+  ASSERT_TRUE(parsed);
+  const JsonObject& stats = parsed->as_object();
+  for (const char* name : {"enabled",
+                           "entries",
+                           "bytes",
+                           "capacity_bytes",
+                           "hits",
+                           "lookups",
+                           "hit_rate",
+                           "inserts",
+                           "evictions_lru",
+                           "evictions_ttl",
+                           "snapshot_hits",
+                           "snapshot_lookups",
+                           "snapshot_entries",
+                           "reject_disabled",
+                           "reject_no_candidate",
+                           "reject_prefix_too_short",
+                           "reject_snapshot_diverged",
+                           "reject_evicted",
+                           "reject_mode_refused",
+                           "reject_corrupt",
+                           "last_reject_reason",
+                           "last_reject_at_unix_ms",
+                           "last_hit",
+                           "tokens_reused",
+                           "bytes_by_group",
+                           "used_bytes",
+                           "committed_bytes",
+                           "sequence_bytes"}) {
+    EXPECT_TRUE(stats.contains(name)) << name;
+  }
+  EXPECT_EQ(stats.at("hit_rate").as_double(), 0.25);
+  EXPECT_EQ(stats.at("reject_evicted").to_number<int>(), 2);
+  EXPECT_TRUE(stats.at("last_hit").is_null());
+  own.last_hit = LastHit{31, 60, true, 99};
+  parsed = parse_json(format_cache_stats(options, own, EngineStats()));
+  EXPECT_EQ(to_json(parsed->as_object().at("last_hit")),
+            R"({"matched_len":31,"stored_len":60,"truncated":true,"at_unix_ms":99})");
+  EXPECT_EQ(format_cache_reset({12, 3}), R"({"cleared":true,"freed_bytes":12,"freed_entries":3})");
+}
+
+TEST(Format, SaltsKeepTenantsApart) {
+  EXPECT_EQ(tenant_salt("key", "salt"), tenant_salt("key", "salt"));
+  EXPECT_NE(tenant_salt("key", "salt"), tenant_salt("other", "salt"));
+  EXPECT_NE(tenant_salt("key", "salt"), tenant_salt("key", ""));
+  EXPECT_NE(tenant_salt("ab", "c"), tenant_salt("a", "bc"));
+  EXPECT_NE(tenant_salt("", "a"), tenant_salt("a", ""));
+  EXPECT_EQ(tenant_salt("secret", "").find("secret"), std::string::npos);
+}
+
+// ---- log probabilities ------------------------------------------------------------------------
+
+// Bytes as tokens 0..255, then "ab".
+Tokenizer byte_tokenizer() {
+  std::vector<std::string> names;
+  Vocabulary vocabulary;
+  for (int byte = 0; byte < 256; byte++) names.push_back(fmt::format("<0x{:02X}>", byte));
+  names.emplace_back("a");
+  names.emplace_back("b");
+  names.emplace_back("ab");
+  names.emplace_back("<eos>");
+  for (const std::string& name : names) {
+    vocabulary.tokens.push_back(name);
+    vocabulary.scores.push_back(0);
+    vocabulary.types.push_back(name.starts_with("<0x") ? TokenType::byte : TokenType::normal);
+  }
+  vocabulary.types.back() = TokenType::control;
+  return std::move(*Tokenizer::from_vocabulary(vocabulary));
+}
+constexpr TokenId kA = 256, kAb = 258;
+
+TEST(Logprobs, ChatForm) {
+  const Tokenizer tokenizer = byte_tokenizer();
+  LogprobsWriter writer(tokenizer, ReplyKind::chat);
+  EXPECT_EQ(writer.take(), "null");
+  writer.add({kAb, -0.1f, {{kAb, -0.1f}, {0xE2, -2.5f}}});
+  writer.add({0xE2, -std::numeric_limits<float>::infinity(), {}});
+  EXPECT_EQ(writer.take(),
+            R"({"content":[{"token":"ab","logprob":-0.1,"bytes":[97,98],"top_logprobs":[)"
+            R"({"token":"ab","logprob":-0.1,"bytes":[97,98]},)"
+            R"({"token":"bytes:\\xe2","logprob":-2.5,"bytes":[226]}]},)"
+            R"({"token":"bytes:\\xe2","logprob":-9999.0,"bytes":[226],"top_logprobs":[]}],)"
+            R"("refusal":null})");
+  EXPECT_TRUE(writer.is_empty());
+}
+
+TEST(Logprobs, CompletionForm) {
+  const Tokenizer tokenizer = byte_tokenizer();
+  LogprobsWriter writer(tokenizer, ReplyKind::completion);
+  writer.add({kAb, -0.5f, {{kA, -0.25f}}});
+  EXPECT_EQ(writer.take(), R"({"tokens":["ab"],"token_logprobs":[-0.5],)"
+                           R"("top_logprobs":[{"a":-0.25,"ab":-0.5}],"text_offset":[0]})");
+  writer.add({0xC3, -1.0f, {}});
+  writer.add({0xA9, -1.0f, {}});
+  writer.add({kA, -1.0f, {}});
+  // Offsets go on over takes and count characters: the two bytes are one.
+  const Result<JsonValue> value = parse_json(writer.take());
+  ASSERT_TRUE(value);
+  EXPECT_EQ(to_json(value->as_object().at("text_offset")), "[2,3,3]");
+}
+
+TEST(Logprobs, FloatsComeBackWithTheirBits) {
+  const Tokenizer tokenizer = byte_tokenizer();
+  for (const float logprob :
+       {-0.1f, -1.0f / 3.0f, -1.17549435e-38f, -123.456f, -0.0f, -8388609.0f}) {
+    LogprobsWriter writer(tokenizer, ReplyKind::chat);
+    writer.add({kA, logprob, {}});
+    const Result<JsonValue> value = parse_json(writer.take());
+    ASSERT_TRUE(value);
+    const JsonValue& entry = value->as_object().at("content").as_array().front();
+    const float back = static_cast<float>(entry.as_object().at("logprob").as_double());
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(back), std::bit_cast<std::uint32_t>(logprob));
+  }
+}
+
+}  // namespace
+}  // namespace reprise
