@@ -1,0 +1,48 @@
+// The HTTP/1.1 server: sockets, limits and timeouts in front of a Service. One I/O thread.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "api/service.h"
+#include "base/error.h"
+
+namespace reprise {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;                // 0: the system chooses
+  std::int64_t header_timeout_ms = 10'000;  // from the first byte of a request to its last header
+  std::int64_t body_timeout_ms = 30'000;    // from there to the end of the body
+  std::int64_t idle_timeout_ms = 60'000;    // between requests of one connection
+  std::int64_t write_timeout_ms = 30'000;   // for one piece of a reply to be taken
+  std::int64_t keep_alive_ms = 15'000;      // a silent event stream gets a comment this often
+  std::size_t connections_max = 1024;
+  std::size_t header_bytes_max = 64 << 10;
+  std::size_t stream_bytes_max =
+      8 << 20;  // of a reply that the client does not fetch: then it is cut off
+};
+
+class Server {
+  struct State;
+
+ public:
+  // Listens. Errors: io, naming host and port.
+  static Result<std::unique_ptr<Server>> listen(Service& service, ServerOptions options);
+  explicit Server(std::unique_ptr<State> state);  // for listen()
+  ~Server();
+
+  std::uint16_t port() const;  // the one that is listened on
+
+  // Serves until it has been stopped; once. With `handle_signals`, SIGINT and SIGTERM are stop().
+  void run(bool handle_signals);
+  // Any thread. The first call begins a drain: no new connections, idle ones are closed, running
+  // replies finish, requests on their way get the service's 503; run() returns when all have ended,
+  // or a moment after the service's drain timeout. The second call ends everything at once.
+  void stop();
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise

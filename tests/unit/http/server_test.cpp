@@ -1,0 +1,250 @@
+// The server as a whole: many connections, too many, and its ends.
+#include "http/server.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "running_server.h"
+
+namespace reprise {
+namespace {
+
+using test_support::eventually;
+using test_support::FakeDesk;
+using test_support::get_request;
+using test_support::HttpClient;
+using test_support::make_fake_service;
+using test_support::milliseconds;
+using test_support::RunningServer;
+
+// Streams "data: <n>" every `pause` until `count` events, or it is abandoned.
+class StreamDesk : public FakeDesk {
+ public:
+  StreamDesk(int count, milliseconds pause) {
+    answer = [this, count, pause](ServiceRequest, std::shared_ptr<StreamChannel> channel) {
+      channel->on_abandon([this] { ++abandoned; });
+      ++begun;
+      produce([channel, count, pause] {
+        channel->push(stream_head());
+        for (int i = 0; i < count && !channel->is_abandoned(); ++i) {
+          channel->push(ReplyData{"data: " + std::to_string(i) + "\n\n"});
+          std::this_thread::sleep_for(pause);
+        }
+        channel->push(ReplyEnd{});
+      });
+    };
+  }
+  std::atomic<int> begun = 0;
+  std::atomic<int> abandoned = 0;
+};
+
+TEST(Server, TwoHundredStreamsAtOnceEachGetTheirOwn) {
+  StreamDesk desk(20, milliseconds(10));
+  RunningServer server(desk);
+  std::string expected;
+  for (int i = 0; i < 20; ++i) expected += "data: " + std::to_string(i) + "\n\n";
+  std::deque<HttpClient> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.emplace_back(server.port());
+    ASSERT_TRUE(clients.back().send(get_request("/")));
+  }
+  for (HttpClient& client : clients) {
+    const auto reply = client.read_reply(false, milliseconds(20'000));
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->body, expected);
+  }
+  EXPECT_EQ(desk.begun, 200);
+  EXPECT_EQ(desk.abandoned, 0);
+}
+
+TEST(Server, OneConnectionTooManyIsTold503AndAFreedPlaceIsUsed) {
+  FakeDesk desk;
+  ServerOptions options;
+  options.connections_max = 3;
+  RunningServer server(desk, options);
+  std::deque<HttpClient> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back(server.port());
+    clients.back().send(get_request("/"));
+    ASSERT_EQ(clients.back().read_reply().value().status, 200);
+  }
+  HttpClient refused(server.port());
+  refused.send(get_request("/"));
+  const auto reply = refused.read_reply();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status, 503);
+  EXPECT_EQ(reply->headers.at("connection"), "close");
+  EXPECT_TRUE(refused.read_to_end());
+
+  clients.front().close();
+  EXPECT_TRUE(eventually([&] {
+    HttpClient next(server.port());
+    next.send(get_request("/"));
+    const auto answer = next.read_reply();
+    return answer && answer->status == 200;
+  }));
+}
+
+TEST(Server, AStopLetsARunningStreamFinishAndTakesNothingMore) {
+  StreamDesk desk(20, milliseconds(20));
+  RunningServer server(desk);
+  HttpClient idle(server.port());
+  idle.send(get_request("/"));
+  ASSERT_TRUE(idle.read_reply());
+  HttpClient running(server.port());
+  running.send(get_request("/"));
+  ASSERT_TRUE(running.read_until("data: 1\n"));
+
+  server.stop();
+  EXPECT_TRUE(idle.read_to_end(milliseconds(1000)));  // at once
+  EXPECT_TRUE(eventually([&] { return desk.drains == 1; }));
+  EXPECT_FALSE(HttpClient(server.port()).connected());
+  EXPECT_FALSE(server.returned());
+  const auto reply = running.read_reply();
+  ASSERT_TRUE(reply);
+  EXPECT_NE(reply->body.find("data: 19\n\n"), std::string::npos);
+  EXPECT_TRUE(running.read_to_end());
+  EXPECT_TRUE(eventually([&] { return server.returned(); }, milliseconds(1000)));
+  EXPECT_EQ(desk.abandoned, 0);
+}
+
+TEST(Server, ASecondStopCutsWhatRuns) {
+  StreamDesk desk(100'000, milliseconds(10));
+  RunningServer server(desk);
+  HttpClient running(server.port());
+  running.send(get_request("/"));
+  ASSERT_TRUE(running.read_until("data: 1\n"));
+  server.stop();
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE(server.returned());
+  EXPECT_EQ(desk.abandoned, 0);
+  server.stop();
+  EXPECT_TRUE(eventually([&] { return server.returned(); }, milliseconds(1000)));
+  EXPECT_EQ(desk.abandoned, 1);
+}
+
+TEST(Server, ADrainThatTakesTooLongIsCut) {
+  StreamDesk desk(100'000, milliseconds(10));
+  ServiceOptions options;
+  options.drain_timeout_ms = 100;
+  RunningServer server(desk, {}, options);
+  HttpClient running(server.port());
+  running.send(get_request("/"));
+  ASSERT_TRUE(running.read_until("data: 1\n"));
+  server.stop();
+  EXPECT_TRUE(eventually([&] { return server.returned(); }));
+  EXPECT_EQ(desk.abandoned, 1);
+}
+
+TEST(Server, ARequestHalfReadWhenTheDrainBeginsIsAnsweredAndClosed) {
+  FakeDesk desk;
+  desk.answer = [&desk](ServiceRequest, std::shared_ptr<StreamChannel> channel) {
+    FakeDesk::push_reply(*channel, desk.drains > 0 ? 503 : 200, "{}");
+  };
+  RunningServer server(desk);
+  HttpClient client(server.port());
+  client.send("GET / HTTP/1.1\r\nHo");
+  std::this_thread::sleep_for(milliseconds(100));
+  server.stop();
+  ASSERT_TRUE(eventually([&] { return desk.drains == 1; }));
+  client.send("st: x\r\n\r\n");
+  const auto reply = client.read_reply();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status, 503);
+  EXPECT_EQ(reply->headers.at("connection"), "close");
+  client.close();
+  EXPECT_TRUE(eventually([&] { return server.returned(); }, milliseconds(1000)));
+}
+
+TEST(Server, AStopBeforeTheRunIsAStop) {
+  FakeDesk desk;
+  const auto service = make_fake_service(desk);
+  ServerOptions options;
+  options.port = 0;
+  const auto server = Server::listen(*service, options);
+  ASSERT_TRUE(server);
+  (*server)->stop();
+  (*server)->run(false);
+  EXPECT_EQ(desk.drains, 1);
+}
+
+TEST(Server, SignalsDrainThenCut) {
+  StreamDesk desk(100'000, milliseconds(10));
+  const auto service = make_fake_service(desk);
+  ServerOptions options;
+  options.port = 0;
+  const auto server = Server::listen(*service, options);
+  ASSERT_TRUE(server);
+  std::jthread controller([&] {
+    HttpClient running((*server)->port());
+    running.send(get_request("/"));
+    EXPECT_TRUE(running.read_until("data: 1\n"));
+    ::kill(::getpid(), SIGTERM);
+    EXPECT_TRUE(eventually([&] { return desk.drains == 1; }));
+    EXPECT_TRUE(running.read_while_not([&] { return running.received().size() > 1000; },
+                                       milliseconds(5000)));
+    EXPECT_EQ(desk.abandoned, 0);
+    ::kill(::getpid(), SIGINT);
+    EXPECT_TRUE(eventually([&] { return desk.abandoned == 1; }));
+  });
+  (*server)->run(true);
+}
+
+TEST(Server, APortInUseIsNamed) {
+  FakeDesk desk;
+  RunningServer server(desk);
+  const auto service = make_fake_service(desk);
+  ServerOptions options;
+  options.port = server.port();
+  const auto second = Server::listen(*service, options);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::io);
+  EXPECT_NE(second.error().message.find("127.0.0.1 port " + std::to_string(server.port())),
+            std::string::npos);
+}
+
+TEST(Server, AHostThatIsNotOursIsNamed) {
+  FakeDesk desk;
+  const auto service = make_fake_service(desk);
+  ServerOptions options;
+  options.host = "192.0.2.1";  // a documentation address
+  const auto server = Server::listen(*service, options);
+  ASSERT_FALSE(server);
+  EXPECT_NE(server.error().message.find("192.0.2.1"), std::string::npos);
+}
+
+// Out of descriptors: accepting fails, and goes on when there are some again.
+TEST(Server, OutlivesATimeWithoutDescriptors) {
+  FakeDesk desk;
+  RunningServer server(desk);
+  HttpClient warm(server.port());  // whatever is opened lazily is open now
+  warm.send(get_request("/"));
+  ASSERT_TRUE(warm.read_reply());
+
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest_free = ::dup(0);
+  ASSERT_GE(lowest_free, 0);
+  ::close(lowest_free);
+  rlimit tight = before;
+  tight.rlim_cur = static_cast<rlim_t>(lowest_free) + 1;  // the client's socket is the last
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+  HttpClient client(server.port());
+  client.send(get_request("/"));
+  const bool answered_too_soon = client.read_until("200", milliseconds(300));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(client.connected());
+  EXPECT_FALSE(answered_too_soon);
+  EXPECT_TRUE(client.read_reply());
+}
+
+}  // namespace
+}  // namespace reprise
