@@ -302,8 +302,7 @@ ApiStatus parse_stream(FieldReader& reader, GenerationFields& fields) {
 ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader) {
   GenerationFields fields;
   TRY_ASSIGN(auto model, reader.text("model", kNameBytesMax));
-  if (!model) return missing("model");
-  fields.model = std::move(*model);
+  if (model) fields.model = std::move(*model);
   TRY(parse_max_tokens(reader, fields));
   TRY(parse_sampling(reader, fields));
   TRY(parse_stop(reader, fields));

@@ -109,7 +109,7 @@ ApiResult<PreparedGeneration> prepare_generation(const PrepareContext& context, 
 }
 
 ApiStatus check_model(std::string_view model, std::string_view alias) {
-  if (model == alias) return {};
+  if (model.empty() || model == alias) return {};
   return refuse(404, "model_not_found",
                 fmt::format("model: got \"{}\", expected \"{}\"", clipped(model), alias), "model");
 }

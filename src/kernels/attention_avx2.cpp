@@ -12,7 +12,9 @@
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
 #define REPRISE_ISA avx2
-#include "kernels/attention.inc"
-#include "kernels/elementary.inc"
+// clang-format off: each file builds on the ones before it
 #include "kernels/float8_avx2.h"
+#include "kernels/elementary.inc"
+#include "kernels/attention.inc"
+// clang-format on
 #pragma GCC pop_options

@@ -4,5 +4,7 @@
 #include "kernels/float8_scalar.h"
 
 #define REPRISE_ISA scalar
-#include "kernels/attention.inc"
+// clang-format off: each file builds on the ones before it
 #include "kernels/elementary.inc"
+#include "kernels/attention.inc"
+// clang-format on

@@ -4,5 +4,7 @@
 #include "kernels/rowwise.h"
 
 #define REPRISE_ISA scalar
+// clang-format off: each file builds on the ones before it
 #include "kernels/elementary.inc"
 #include "kernels/rowwise.inc"
+// clang-format on

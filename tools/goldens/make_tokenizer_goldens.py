@@ -115,7 +115,7 @@ def real_models(gemma_json, smollm2_gguf):
         metadata["tokenizer.ggml.pre"],
     )
     strings = make_strings(560, seed=3)
-    # The file and tokenizer.json disagree about which of these are special: equal only where parsed.
+    # The file and tokenizer.json disagree about which of these are special: equal where parsed.
     disputed = ("<unused", "<mask>", "<start_of_image>")
     plain = [
         string

@@ -162,6 +162,8 @@ TEST(ParseChat, UnknownFieldsAreNamed) {
 
 TEST(ParseCompletion, Prompts) {
   EXPECT_EQ(std::get<std::string>(completion(R"({"model":"m","prompt":""})").prompt), "");
+  EXPECT_EQ(completion(R"({"prompt":"hi"})").fields.model, "");  // one model is served: it may be left out
+  EXPECT_EQ(chat(R"({"model":null,"messages":[{"role":"user","content":"hi"}]})").fields.model, "");
   EXPECT_EQ(std::get<std::string>(completion(R"({"model":"m","prompt":["a b"]})").prompt), "a b");
   EXPECT_EQ(std::get<std::vector<TokenId>>(completion(R"({"model":"m","prompt":[5,0,7]})").prompt),
             (std::vector<TokenId>{5, 0, 7}));
@@ -233,8 +235,6 @@ TEST(ParseChat, RefusesBadJson) {
 
 TEST(ParseChat, RefusesBadMessages) {
   expect_chat_refused({
-      {R"({"messages":[{"role":"user","content":"hi"}]})", kMissing, "model"},
-      {R"({"model":null,"messages":[{"role":"user","content":"hi"}]})", kMissing, "model"},
       {R"({"model":3,"messages":[]})", kType, "model"},
       {R"({"model":"m"})", kMissing, "messages"},
       {R"({"model":"m","messages":null})", kMissing, "messages"},
@@ -371,7 +371,6 @@ TEST(ParseCompletion, Refuses) {
   expect_completion_refused({
       {R"({"model":"m"})", kMissing, "prompt"},
       {R"({"model":"m","prompt":null})", kMissing, "prompt"},
-      {R"({"prompt":"hi"})", kMissing, "model"},
       {R"({"model":"m","prompt":5})", kType, "prompt"},
       {R"({"model":"m","prompt":{}})", kType, "prompt"},
       {R"({"model":"m","prompt":[]})", kValue, "prompt"},

@@ -1,0 +1,30 @@
+// The table of commands.
+#include "cli/commands.h"
+
+#include <fmt/core.h>
+
+namespace reprise {
+namespace {
+
+constexpr CommandSpec kCommands[] = {
+    {"serve", "serve the OpenAI API over HTTP", run_serve},
+    {"run", "chat in the terminal", run_chat},
+    {"generate", "continue one prompt", run_generate},
+    {"inspect", "show what a model file holds", run_inspect},
+    {"bench", "measure prefill and decode at depths, as JSON", run_bench},
+    {"options", "print the table of options as Markdown", run_options},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> command_table() {
+  return kCommands;
+}
+
+int run_options(const Options& options) {
+  static_cast<void>(options);
+  fmt::print("{}", options_markdown());
+  return 0;
+}
+
+}  // namespace reprise

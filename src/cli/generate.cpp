@@ -1,0 +1,28 @@
+// `reprise generate`: one prompt, one answer on stdout, figures on stderr.
+#include <fmt/core.h>
+
+#include "cli/commands.h"
+#include "cli/stack.h"
+#include "cli/terminal_reply.h"
+
+namespace reprise {
+
+int run_generate(const Options& options) {
+  if (options.prompt.empty()) {
+    return report({Errc::invalid_argument, "no prompt given: -p TEXT", "--prompt"});
+  }
+  Result<Stack> stack = Stack::load(options);
+  if (!stack) return report(stack.error());
+  Result<PreparedPrompt> prompt = options.chat
+                                      ? stack->bundle->prepare_chat({{"user", options.prompt}})
+                                      : stack->bundle->prepare_text(options.prompt);
+  if (!prompt) return report(prompt.error());
+  if (const Status started = stack->start_engine(options); !started) return report(started.error());
+  const Result<TerminalReply> reply = print_reply(*stack, options, std::move(*prompt));
+  if (!reply) return report(reply.error());
+  fmt::print("\n");
+  print_summary(reply->end);
+  return reply->end.error ? report(*reply->end.error) : 0;
+}
+
+}  // namespace reprise

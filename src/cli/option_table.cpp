@@ -1,0 +1,224 @@
+// The table itself. Order = order in --help and in the README.
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "base/machine.h"
+#include "cli/options.h"
+
+namespace reprise {
+namespace {
+
+std::unexpected<Error> refuse(std::string_view got, std::string_view expected) {
+  return fail(Errc::invalid_argument, fmt::format("got \"{}\", expected {}", got, expected));
+}
+
+template <class T>
+Status set_number(T& target, std::string_view text, T low, T high) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (!whole || !(value >= low) || !(value <= high)) {
+    return refuse(text, fmt::format("a number from {} to {}", low, high));
+  }
+  target = value;
+  return {};
+}
+
+Status set_switch(bool& target, std::string_view text) {
+  if (text != "on" && text != "off" && text != "true" && text != "false") {
+    return refuse(text, "on or off");
+  }
+  target = text == "on" || text == "true";
+  return {};
+}
+
+Status set_text(std::string& target, std::string_view text) {
+  target = text;
+  return {};
+}
+
+Status set_kv_type(kernels::KvType& target, std::string_view text) {
+  if (text == "f16")
+    target = kernels::KvType::f16;
+  else if (text == "bf16")
+    target = kernels::KvType::bf16;
+  else if (text == "f32")
+    target = kernels::KvType::f32;
+  else
+    return refuse(text, "f16, bf16 or f32");
+  return {};
+}
+
+Status set_cache_store(CacheStore& target, std::string_view text) {
+  if (text == "reference")
+    target = CacheStore::reference;
+  else if (text == "materialised")
+    target = CacheStore::materialised;
+  else
+    return refuse(text, "reference or materialised");
+  return {};
+}
+
+constexpr const char* kAll = "serve run generate bench inspect";
+constexpr const char* kModel = "serve run generate bench";
+constexpr const char* kSample = "run generate";
+constexpr Position kPositionMax = 1 << 30;
+
+constexpr std::array kOptions = {
+    OptionSpec{"-m,--model", "REPRISE_MODEL", "PATH", "", kModel, "GGUF file of the model",
+               [](Options& o, std::string_view t) { return set_text(o.model, t); }},
+    OptionSpec{"--host", "REPRISE_HOST", "ADDRESS", "127.0.0.1", "serve", "address to listen on",
+               [](Options& o, std::string_view t) { return set_text(o.host, t); }},
+    OptionSpec{"--port", "REPRISE_PORT", "N", "8080", "serve",
+               "port to listen on; 0: the system chooses",
+               [](Options& o, std::string_view t) { return set_number(o.port, t, 0, 65535); }},
+    OptionSpec{"-t,--threads", "REPRISE_THREADS", "N", "CPUs allowed", kModel,
+               "compute threads, the engine's own included",
+               [](Options& o, std::string_view t) { return set_number(o.threads, t, 1, 1024); }},
+    OptionSpec{"-c,--ctx-size", "REPRISE_CTX_SIZE", "N", "the model's", kModel,
+               "tokens of one sequence, prompt and completion together",
+               [](Options& o, std::string_view t) {
+                 return set_number<Position>(o.context_length, t, 1, kPositionMax);
+               }},
+    OptionSpec{"-a,--alias", "REPRISE_ALIAS", "NAME", "file name", "serve",
+               "model id in /v1/models and in replies",
+               [](Options& o, std::string_view t) { return set_text(o.alias, t); }},
+    OptionSpec{"--api-key", "REPRISE_API_KEY", "KEY", "none needed", "serve",
+               "key that requests must carry (Authorization: Bearer); several: comma-separated",
+               [](Options& o, std::string_view t) -> Status {
+                 for (std::size_t at = 0; at <= t.size();) {
+                   const std::size_t end = std::min(t.find(',', at), t.size());
+                   if (end == at) return refuse(t, "non-empty keys");
+                   o.api_keys.emplace_back(t.substr(at, end - at));
+                   at = end + 1;
+                 }
+                 return {};
+               }},
+    OptionSpec{"--cors-origin", "REPRISE_CORS_ORIGIN", "ORIGIN", "off", "serve",
+               "origin that browsers may call from; * for any",
+               [](Options& o, std::string_view t) { return set_text(o.cors_origin, t); }},
+    OptionSpec{"--parallel", "REPRISE_PARALLEL", "N", "8", "serve", "sequences running at once",
+               [](Options& o, std::string_view t) { return set_number(o.parallel, t, 1, 256); }},
+    OptionSpec{"--max-queue", "REPRISE_MAX_QUEUE", "N", "256", "serve",
+               "requests that may wait; more get 429",
+               [](Options& o, std::string_view t) { return set_number(o.queue, t, 1, 1'000'000); }},
+    OptionSpec{"--max-body", "REPRISE_MAX_BODY", "BYTES", "16MiB", "serve", "largest request body",
+               [](Options& o, std::string_view t) -> Status {
+                 TRY_ASSIGN(o.body_bytes_max, parse_bytes(t, memory_limit_bytes()));
+                 return {};
+               }},
+    OptionSpec{
+        "--drain-timeout", "REPRISE_DRAIN_TIMEOUT", "SECONDS", "10", "serve",
+        "how long running replies may finish after SIGTERM or SIGINT",
+        [](Options& o, std::string_view t) { return set_number(o.drain_seconds, t, 0, 86'400); }},
+    OptionSpec{"--kv-type", "REPRISE_KV_TYPE", "TYPE", "f16", kModel,
+               "number format of cached keys and values: f16, bf16 or f32",
+               [](Options& o, std::string_view t) { return set_kv_type(o.kv_type, t); }},
+    OptionSpec{"--prompt-cache", "REPRISE_PROMPT_CACHE", "on|off", "on", "serve run",
+               "reuse the keys and values of earlier requests; never changes an answer",
+               [](Options& o, std::string_view t) {
+                 return set_switch(o.prompt_cache, t.empty() ? "on" : t);
+               }},
+    OptionSpec{"--prompt-cache-capacity", "REPRISE_PROMPT_CACHE_CAPACITY", "BYTES",
+               "half of free memory", "serve run",
+               "memory for keys and values, running and cached together: 2GiB, 512M or 25%",
+               [](Options& o, std::string_view t) -> Status {
+                 TRY_ASSIGN(o.cache_bytes, parse_bytes(t, memory_limit_bytes()));
+                 return {};
+               }},
+    OptionSpec{"--prompt-cache-ttl", "REPRISE_PROMPT_CACHE_TTL", "SECONDS", "0", "serve",
+               "drop what was not used for this long; 0: never",
+               [](Options& o, std::string_view t) {
+                 return set_number<std::int64_t>(o.cache_ttl_seconds, t, 0, 1'000'000'000);
+               }},
+    OptionSpec{"--prompt-cache-min-prefix", "REPRISE_PROMPT_CACHE_MIN_PREFIX", "TOKENS", "16",
+               "serve", "shorter common prefixes are not reused",
+               [](Options& o, std::string_view t) {
+                 return set_number<Position>(o.cache_min_prefix, t, 1, kPositionMax);
+               }},
+    OptionSpec{
+        "--cache-store", "REPRISE_CACHE_STORE", "FORM", "reference", "serve",
+        "reference, or materialised: every hit goes through the snapshot contract (for tests)",
+        [](Options& o, std::string_view t) { return set_cache_store(o.cache_store, t); }},
+    OptionSpec{"--step-ms", "REPRISE_STEP_MS", "MS", "250", "serve",
+               "longest step to plan: running streams wait no longer for a prefill",
+               [](Options& o, std::string_view t) { return set_number(o.step_ms, t, 1, 60'000); }},
+    OptionSpec{
+        "--prefill-rows", "REPRISE_PREFILL_ROWS", "N", "512", "serve run generate",
+        "most prompt tokens of one step",
+        [](Options& o, std::string_view t) { return set_number(o.prefill_rows, t, 1, 4096); }},
+    OptionSpec{"-p,--prompt", "", "TEXT", "", "generate", "text to continue",
+               [](Options& o, std::string_view t) { return set_text(o.prompt, t); }},
+    OptionSpec{
+        "--chat", "", "on|off", "off", "generate", "treat the prompt as a chat message",
+        [](Options& o, std::string_view t) { return set_switch(o.chat, t.empty() ? "on" : t); }},
+    OptionSpec{"--system", "", "TEXT", "", "run", "system message of the conversation",
+               [](Options& o, std::string_view t) { return set_text(o.system, t); }},
+    OptionSpec{"-n,--max-tokens", "", "N", "until it ends", kSample, "most tokens of one reply",
+               [](Options& o, std::string_view t) {
+                 return set_number<Position>(o.max_tokens, t, 1, kPositionMax);
+               }},
+    OptionSpec{
+        "--temperature", "", "X", "0", kSample, "0: always the likeliest token",
+        [](Options& o, std::string_view t) { return set_number(o.temperature, t, 0.0, 100.0); }},
+    OptionSpec{"--top-k", "", "N", "0", kSample, "draw from the N likeliest only; 0: all",
+               [](Options& o, std::string_view t) {
+                 return set_number(o.top_k, t, 0, std::numeric_limits<int>::max());
+               }},
+    OptionSpec{"--top-p", "", "X", "1", kSample, "draw from the likeliest that sum to X",
+               [](Options& o, std::string_view t) { return set_number(o.top_p, t, 1e-6, 1.0); }},
+    OptionSpec{"--min-p", "", "X", "0", kSample, "drop tokens below X times the likeliest",
+               [](Options& o, std::string_view t) { return set_number(o.min_p, t, 0.0, 1.0); }},
+    OptionSpec{"--seed", "", "N", "drawn", kSample, "makes the draw repeatable",
+               [](Options& o, std::string_view t) {
+                 return set_number<std::int64_t>(o.seed, t, 0,
+                                                 std::numeric_limits<std::int64_t>::max());
+               }},
+    OptionSpec{"--depths", "", "LIST", "0,512,2048", "bench",
+               "tokens in the cache before measuring",
+               [](Options& o, std::string_view t) { return set_text(o.depths, t); }},
+    OptionSpec{"--rows", "", "LIST", "1,512", "bench", "rows of one forward pass; 1 is decoding",
+               [](Options& o, std::string_view t) { return set_text(o.rows, t); }},
+    OptionSpec{
+        "--repetitions", "", "N", "3", "bench", "samples of each; the median is reported",
+        [](Options& o, std::string_view t) { return set_number(o.repetitions, t, 1, 1000); }},
+    OptionSpec{"--isa", "REPRISE_FORCE_ISA", "NAME", "the best", kModel,
+               "kernels to use: scalar or avx2 (the answers are the same)",
+               [](Options& o, std::string_view t) { return set_text(o.isa, t); }},
+    OptionSpec{"--log-level", "REPRISE_LOG_LEVEL", "LEVEL", "info", kAll,
+               "debug, info, warn, error or off",
+               [](Options& o, std::string_view t) { return set_text(o.log_level, t); }},
+};
+
+}  // namespace
+
+std::span<const OptionSpec> option_table() {
+  return kOptions;
+}
+
+Result<std::size_t> parse_bytes(std::string_view text, std::size_t whole) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  double factor = 0;
+  if (unit.empty() || unit == "B")
+    factor = 1;
+  else if (unit == "K" || unit == "KiB")
+    factor = 1024;
+  else if (unit == "M" || unit == "MiB")
+    factor = 1024.0 * 1024;
+  else if (unit == "G" || unit == "GiB")
+    factor = 1024.0 * 1024 * 1024;
+  else if (unit == "%")
+    factor = static_cast<double>(whole) / 100;
+  const double bytes = value * factor;
+  if (error != std::errc{} || !(bytes >= 1) || bytes > 1e18) {
+    return refuse(text, "a number with B, K, M, G, KiB, MiB, GiB or %");
+  }
+  return static_cast<std::size_t>(bytes);
+}
+
+}  // namespace reprise

@@ -1,0 +1,155 @@
+// The command line: CLI11 over the option table.
+#include "cli/options.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include "cli/nearest.h"
+
+#ifndef REPRISE_VERSION
+#error "REPRISE_VERSION comes from CMake"
+#endif
+
+namespace reprise {
+namespace {
+
+// Long names of a table entry: "-m,--model" -> "--model".
+std::string long_flag(const OptionSpec& option) {
+  const std::string_view flags = option.flags;
+  const std::size_t at = flags.rfind("--");
+  return std::string(flags.substr(at));
+}
+
+bool is_switch(const OptionSpec& option) {
+  return std::string_view(option.value) == "on|off";
+}
+
+// CLI11 would have a callback throw; ours leaves the first error here instead.
+struct ParseState {
+  Options options;
+  std::optional<Error> error;
+};
+
+void add_option(CLI::App& app, const OptionSpec& spec, ParseState& state) {
+  const auto set = [&spec, &state](const std::string& text) {
+    const Status status = spec.set(state.options, text);
+    if (status || state.error) return;
+    state.error = status.error();
+    state.error->message = fmt::format("{}: {}", long_flag(spec), state.error->message);
+  };
+  std::string help = spec.help;
+  if (*spec.initial != '\0') help += fmt::format(" [{}]", spec.initial);
+  CLI::Option* option = app.add_option_function<std::string>(spec.flags, set, help);
+  option->type_name(spec.value);
+  if (*spec.env != '\0') option->envname(spec.env);
+  if (is_switch(spec)) {
+    option->expected(0, 1)->default_str("")->run_callback_for_default();
+    if (std::string_view(spec.flags) == "--prompt-cache") {
+      app.add_flag_callback(
+          "--no-prompt-cache", [&state] { state.options.prompt_cache = false; },
+          "the same as --prompt-cache off");
+    }
+  }
+}
+
+std::vector<std::string> known_words(std::string_view command) {
+  std::vector<std::string> words = {"--help", "--version", "--no-prompt-cache"};
+  for (const OptionSpec& option : option_table()) {
+    if (command.empty() || option.belongs_to(command)) words.push_back(long_flag(option));
+  }
+  if (command.empty()) {
+    for (const CommandSpec& spec : command_table()) words.emplace_back(spec.name);
+  }
+  return words;
+}
+
+// A message for words that no option took.
+Error unknown_word(const std::string& word, std::string_view command) {
+  const std::string bare = word.substr(0, word.find('='));
+  const std::vector<std::string> words = known_words(command);
+  const std::string nearest = nearest_word(bare, words);
+  std::string message =
+      fmt::format("unknown {} \"{}\"", word.starts_with("-") ? "flag" : "word", bare);
+  if (!nearest.empty()) message += fmt::format("; did you mean \"{}\"?", nearest);
+  message += fmt::format(" (reprise {}{}--help lists all)", command, command.empty() ? "" : " ");
+  return Error{Errc::invalid_argument, message, bare};
+}
+
+}  // namespace
+
+bool OptionSpec::belongs_to(std::string_view command) const {
+  const std::string list = fmt::format(" {} ", commands);
+  return list.find(fmt::format(" {} ", command)) != std::string::npos;
+}
+
+Result<ParsedCommand> parse_command_line(const std::vector<std::string>& arguments) {
+  ParsedCommand parsed;
+  ParseState state;
+  CLI::App app(
+      "reprise: an LLM server for CPUs whose conversations never pay twice for the same tokens");
+  app.set_version_flag("--version", "reprise " REPRISE_VERSION);
+  app.require_subcommand(0, 1);
+  std::vector<CLI::App*> commands;
+  for (const CommandSpec& spec : command_table()) {
+    CLI::App* command = app.add_subcommand(spec.name, spec.help);
+    command->allow_extras();
+    for (const OptionSpec& option : option_table()) {
+      if (option.belongs_to(spec.name)) add_option(*command, option, state);
+    }
+    if (std::string_view(spec.name) == "inspect") {
+      command->add_option("file", state.options.model, "GGUF file")->required();
+    }
+    commands.push_back(command);
+  }
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.allow_extras();
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    const auto used = app.get_subcommands();
+    parsed.text = (used.empty() ? &app : used.front())->help();
+    return parsed;
+  } catch (const CLI::Success&) {
+    parsed.text = "reprise " REPRISE_VERSION "\n";
+    return parsed;
+  } catch (const CLI::Error& error) {
+    return fail(Errc::invalid_argument, error.what());
+  }
+  for (std::size_t i = 0; i < commands.size(); i++) {
+    if (!commands[i]->parsed()) continue;
+    const std::vector<std::string> extras = commands[i]->remaining();
+    if (!extras.empty())
+      return std::unexpected(unknown_word(extras.front(), command_table()[i].name));
+    if (state.error) return std::unexpected(*state.error);
+    parsed.command = &command_table()[i];
+    parsed.options = std::move(state.options);
+    return parsed;
+  }
+  const std::vector<std::string> extras = app.remaining();
+  if (!extras.empty()) return std::unexpected(unknown_word(extras.front(), ""));
+  parsed.text = app.help();
+  return parsed;
+}
+
+std::string options_markdown() {
+  std::string text =
+      "| flag | environment | default | commands | what it does |\n|---|---|---|---|---|\n";
+  for (const OptionSpec& option : option_table()) {
+    std::string flags;
+    for (const char c : std::string_view(option.flags))
+      flags += c == ',' ? std::string("`, `") : std::string(1, c);
+    std::string value = option.value;
+    for (std::size_t at = 0; (at = value.find('|', at)) != std::string::npos; at += 2)
+      value.insert(at, "\\");
+    text += fmt::format("| `{}` {} | {} | {} | {} | {} |\n", flags, value,
+                        *option.env == '\0' ? std::string() : fmt::format("`{}`", option.env),
+                        option.initial, option.commands, option.help);
+  }
+  return text;
+}
+
+}  // namespace reprise

@@ -1,0 +1,65 @@
+// `reprise serve`: the engine behind the HTTP server, until a signal.
+#include <filesystem>
+#include <string>
+
+#include <fmt/core.h>
+
+#include "api/service.h"
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/stack.h"
+#include "http/server.h"
+
+namespace reprise {
+namespace {
+
+std::string curl_line(const std::string& url, bool chat, bool key) {
+  const std::string header = key ? " -H 'Authorization: Bearer YOUR_KEY'" : "";
+  if (chat) {
+    return fmt::format(
+        "curl -s {}/v1/chat/completions{} -d '{{\"messages\":[{{\"role\":\"user\",\"content\":"
+        "\"Say hello in five words.\"}}],\"temperature\":0}}'",
+        url, header);
+  }
+  return fmt::format(
+      "curl -s {}/v1/completions{} -d '{{\"prompt\":\"The capital of France is\",\"max_tokens\":16,"
+      "\"temperature\":0}}'",
+      url, header);
+}
+
+}  // namespace
+
+int run_serve(const Options& options) {
+  Result<Stack> stack = Stack::load(options);
+  if (!stack) return report(stack.error());
+  if (const Status started = stack->start_engine(options); !started) return report(started.error());
+
+  ServiceOptions service_options;
+  service_options.model_alias =
+      options.alias.empty() ? std::filesystem::path(options.model).stem().string() : options.alias;
+  service_options.api_keys = options.api_keys;
+  service_options.allowed_origin = options.cors_origin;
+  service_options.body_bytes_max = options.body_bytes_max;
+  service_options.drain_timeout_ms = std::int64_t{1000} * options.drain_seconds;
+  Service service(*stack->bundle, *stack->engine, service_options);
+
+  ServerOptions server_options;
+  server_options.host = options.host;
+  server_options.port = static_cast<std::uint16_t>(options.port);
+  Result<std::unique_ptr<Server>> server = Server::listen(service, server_options);
+  if (!server) return report(server.error());
+
+  const EngineOptions& engine = stack->engine->options();
+  const std::string url = fmt::format("http://{}:{}", options.host, (*server)->port());
+  spdlog::info("context {} tokens, {} MiB for keys and values, prompt cache {}",
+               engine.context_length, engine.kv_budget_bytes >> 20,
+               engine.cache.enabled ? "on" : "off");
+  fmt::print("reprise serves {} at {}\n\n  {}\n\n", service_options.model_alias, url,
+             curl_line(url, stack->bundle->has_chat_template(), !options.api_keys.empty()));
+  std::fflush(stdout);
+  (*server)->run(true);
+  spdlog::info("stopped");
+  return 0;
+}
+
+}  // namespace reprise

@@ -1,0 +1,103 @@
+// Loading with progress, and the engine's options from the command's.
+#include "cli/stack.h"
+
+#include <algorithm>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/log.h"
+#include "base/machine.h"
+
+namespace reprise {
+namespace {
+
+// A percentage that rewrites its own line on a terminal, and says a quarter at a time in a log.
+class ProgressLine {
+ public:
+  void show(std::size_t done, std::size_t total) {
+    const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
+    const int step = terminal_ ? 1 : 25;
+    if (percent / step == shown_ / step && percent != 100) return;
+    if (percent == shown_) return;
+    shown_ = percent;
+    fmt::print(stderr, "{}packing weights {:3} % of {} MiB{}", terminal_ ? "\r" : "", percent,
+               total >> 20, terminal_ && percent != 100 ? "" : "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  int shown_ = -1;
+};
+
+}  // namespace
+
+int report(const Error& error) {
+  const bool named = !error.field.empty() && error.message.find(error.field) == std::string::npos;
+  fmt::print(stderr, "reprise: {}{}\n", named ? error.field + ": " : "", error.message);
+  return 1;
+}
+
+Result<Stack> Stack::load(const Options& options) {
+  TRY(configure_log(options.log_level));
+  if (options.model.empty()) {
+    return fail(Errc::invalid_argument, "no model given: -m FILE.gguf, or REPRISE_MODEL",
+                "--model");
+  }
+  Stack stack;
+  TRY_ASSIGN(stack.kernels, kernels::choose_kernels(options.isa));
+  const int threads = options.threads > 0 ? options.threads : usable_cpus();
+  stack.pool = std::make_unique<ThreadPool>(threads);
+  ProgressLine line;
+  TRY_ASSIGN(Bundle bundle,
+             Bundle::load(options.model, *stack.pool, [&](std::size_t done, std::size_t total) {
+               if (options.log_level != "off" && options.log_level != "error")
+                 line.show(done, total);
+             }));
+  stack.bundle = std::make_unique<Bundle>(std::move(bundle));
+  const ModelConfig& config = stack.bundle->model().config();
+  if (options.context_length > config.context_length) {
+    return fail(Errc::invalid_argument,
+                fmt::format("got {}, but the model was trained for {} tokens",
+                            options.context_length, config.context_length),
+                "--ctx-size");
+  }
+  spdlog::info("{} ({}), {} layers, {} MiB of weights, kernels {}, {} threads", config.name,
+               config.family, config.layers.size(), stack.bundle->model().weight_bytes() >> 20,
+               stack.kernels->isa, threads);
+  return stack;
+}
+
+Status Stack::start_engine(const Options& options) {
+  const ModelConfig& config = bundle->model().config();
+  EngineOptions engine_options;
+  engine_options.context_length =
+      options.context_length > 0 ? options.context_length : config.context_length;
+  engine_options.sequences_max = options.parallel;
+  engine_options.queue_max = static_cast<std::size_t>(options.queue);
+  engine_options.prefill_rows_max = options.prefill_rows;
+  engine_options.step_target_ms = options.step_ms;
+  engine_options.kv_type = options.kv_type;
+  engine_options.kv_budget_bytes =
+      options.cache_bytes > 0 ? options.cache_bytes : memory_available_bytes() / 2;
+  engine_options.cache.enabled = options.prompt_cache;
+  engine_options.cache.store = options.cache_store;
+  engine_options.cache.words.family = config.family;
+  engine_options.cache.min_prefix = options.cache_min_prefix;
+  engine_options.cache.ttl_ms = options.cache_ttl_seconds * 1000;
+  std::size_t column = 0;
+  for (const SpanGroup& group : config.kv_layout(options.kv_type).groups)
+    column += group.page_bytes();
+  if (engine_options.kv_budget_bytes < 2 * column) {
+    return fail(Errc::exhausted,
+                fmt::format("got {} bytes, but {} tokens of this model take {} bytes",
+                            engine_options.kv_budget_bytes, 2 * kPagePositions, 2 * column),
+                "--prompt-cache-capacity");
+  }
+  engine = std::make_unique<Engine>(bundle->model(), *kernels, *pool, engine_options);
+  return {};
+}
+
+}  // namespace reprise

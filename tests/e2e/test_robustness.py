@@ -1,0 +1,234 @@
+# Bad input gets a clear error in OpenAI's form, clients that leave cost nothing, the server lives.
+import http.client
+import json
+import signal
+import socket
+import time
+
+import pytest
+from server import Server
+from texts import words
+
+CHAT = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def post(server, path, body, headers=None):
+    """Status and parsed body of a POST with any bytes."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    connection.request("POST", path, data, {"Content-Type": "application/json", **(headers or {})})
+    reply = connection.getresponse()
+    result = reply.status, json.loads(reply.read())
+    connection.close()
+    return result
+
+
+def chat(**fields):
+    return {"model": "test", "messages": HELLO, "max_tokens": 4, **fields}
+
+
+MALFORMED = [
+    (CHAT, b"", 400, None),
+    (CHAT, b"{", 400, None),
+    (CHAT, b"[]", 400, None),
+    (CHAT, b'{"model":"test","messages":[],"messages":[]}', 400, None),
+    (CHAT, b"[" * 100_000, 400, None),
+    (CHAT, b'{"model":"test","messages":"\xff"}', 400, None),
+    (CHAT, {"model": "test"}, 400, "messages"),
+    (CHAT, chat(messages=[]), 400, "messages"),
+    (CHAT, chat(messages="hi"), 400, "messages"),
+    (CHAT, chat(messages=[{"content": "hi"}]), 400, "messages[0].role"),
+    (CHAT, chat(messages=[{"role": "king", "content": "hi"}]), 400, "messages[0].role"),
+    (CHAT, chat(messages=[{"role": "user", "content": 5}]), 400, "messages[0].content"),
+    (CHAT, chat(messages=[{"role": "user", "content": None}]), 400, "messages[0].content"),
+    (
+        CHAT,
+        chat(messages=[{"role": "user", "content": [{"type": "image_url"}]}]),
+        400,
+        "messages[0].content[0].type",
+    ),
+    (CHAT, chat(max_tokens=0), 400, "max_tokens"),
+    (CHAT, chat(max_tokens=2.5), 400, "max_tokens"),
+    (CHAT, chat(max_tokens="many"), 400, "max_tokens"),
+    (CHAT, chat(max_tokens=10**9), 400, None),
+    (CHAT, chat(temperature=-1), 400, "temperature"),
+    (CHAT, chat(temperature="hot"), 400, "temperature"),
+    (CHAT, chat(top_p=7), 400, "top_p"),
+    (CHAT, chat(stop=5), 400, "stop"),
+    (CHAT, chat(stop=[""]), 400, None),
+    (CHAT, chat(stop=["x"] * 100), 400, "stop"),
+    (CHAT, chat(n=2), 400, "n"),
+    (CHAT, chat(top_logprobs=10_000, logprobs=True), 400, "top_logprobs"),
+    (CHAT, chat(top_logprobs=2), 400, "top_logprobs"),
+    (CHAT, chat(stream="yes"), 400, "stream"),
+    (CHAT, chat(seed=1.5), 400, "seed"),
+    (CHAT, chat(tools=[{"type": "function", "function": {"name": "f"}}]), 400, "tools"),
+    (CHAT, chat(response_format={"type": "json_object"}), 400, "response_format"),
+    (CHAT, chat(logit_bias={"5": 1}), 400, "logit_bias"),
+    (CHAT, chat(model="gpt-4"), 404, "model"),
+    (COMPLETIONS, {"model": "test"}, 400, "prompt"),
+    (COMPLETIONS, {"model": "test", "prompt": {}}, 400, "prompt"),
+    (COMPLETIONS, {"model": "test", "prompt": [-1]}, 400, None),
+    (COMPLETIONS, {"model": "test", "prompt": [10**7]}, 400, None),
+    (COMPLETIONS, {"model": "test", "prompt": "x", "echo": True}, 400, "echo"),
+    (COMPLETIONS, {"model": "test", "prompt": "x", "logprobs": 6}, 400, "logprobs"),
+    ("/v1/nothing", {}, 404, None),
+    ("/v1/models", {}, 405, None),
+]
+
+
+@pytest.fixture(scope="module")
+def server(servers):
+    return servers.get("smollm2")
+
+
+def test_malformed_requests(server):
+    pid = server.pid
+    for path, body, status, param in MALFORMED:
+        got, reply = post(server, path, body)
+        assert got == status, (path, str(body)[:80], reply)
+        assert set(reply["error"]) == {"message", "type", "param", "code"}, reply
+        assert reply["error"]["message"] and reply["error"]["type"]
+        if param is not None:
+            assert reply["error"]["param"] == param, (body, reply)
+        assert server.complete("One two three", max_tokens=1).completion_tokens == 1
+    assert server.is_running() and server.pid == pid
+
+
+def test_a_prompt_beyond_the_context_names_both_numbers(server):
+    limit = 8192
+    status, reply = post(
+        server, COMPLETIONS, {"model": "test", "prompt": [5] * 9000, "max_tokens": 1}
+    )
+    assert status == 400
+    assert reply["error"]["code"] == "context_length_exceeded"
+    assert "9000" in reply["error"]["message"] or "9001" in reply["error"]["message"]
+    assert str(limit) in reply["error"]["message"]
+
+
+def test_a_body_over_the_limit(servers):
+    server = servers.get("smollm2", "--max-body", "64K")
+    status, reply = post(server, CHAT, chat(messages=[{"role": "user", "content": "x" * 100_000}]))
+    assert status == 413 and reply["error"]["message"]
+    assert server.chat(HELLO, max_tokens=1).completion_tokens == 1
+
+
+def pages_add_up(stats):
+    """With nothing running, the ledger holds what the cache holds and nothing else."""
+    return stats["sequence_bytes"] == 0 and stats["used_bytes"] == stats["cache_bytes_all"]
+
+
+def test_a_client_that_leaves_in_mid_stream_stops_the_work(server):
+    body = json.dumps(
+        chat(
+            stream=True,
+            max_tokens=4000,
+            temperature=1,
+            messages=[{"role": "user", "content": "Tell a very long story."}],
+        )
+    ).encode()
+    connection = server.connect()
+    connection.sendall(
+        b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+        % (CHAT.encode(), len(body), body)
+    )
+    received = b""
+    while received.count(b"data: ") < 5:
+        received += connection.recv(65536)
+    connection.close()
+    left = time.monotonic()
+    stats = server.wait_until_idle(5)
+    # Within 250 ms, and what a busy machine adds to a thread's turn.
+    assert time.monotonic() - left < 2
+    assert pages_add_up(stats)
+    assert server.complete("One two three", max_tokens=1).completion_tokens == 1
+
+
+def test_a_client_that_leaves_during_a_long_prefill_stops_the_work(server):
+    for stream in (False, True):
+        body = json.dumps(
+            {"model": "test", "prompt": words(5000, seed=stream), "max_tokens": 4, "stream": stream}
+        ).encode()
+        connection = server.connect()
+        connection.sendall(
+            b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+            % (COMPLETIONS.encode(), len(body), body)
+        )
+        deadline = time.monotonic() + 10
+        while server.stats()["running"] == 0:
+            assert time.monotonic() < deadline
+        connection.close()
+        left = time.monotonic()
+        stats = server.wait_until_idle(10)
+        assert time.monotonic() - left < 3  # the whole prefill takes far longer than two steps
+        assert pages_add_up(stats)
+
+
+def test_slow_and_silent_clients_do_not_hold_others(server):
+    idle = [server.connect() for _ in range(50)]
+    half = server.connect()
+    half.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
+    assert server.complete("One two three", max_tokens=2).completion_tokens == 2
+    for connection in [*idle, half]:
+        connection.close()
+    assert pages_add_up(server.wait_until_idle())
+
+
+def test_reset_frees_every_page(server):
+    server.complete(words(300, seed=1), max_tokens=2)
+    server.wait_until_idle()
+    assert server.stats()["used_bytes"] > 0
+    outcome = server.reset_cache()
+    assert outcome["cleared"] is True and outcome["freed_bytes"] > 0
+    stats = server.stats()
+    assert stats["used_bytes"] == 0 and stats["entries"] == 0
+    assert server.reset_cache()["freed_bytes"] == 0
+
+
+def test_signals_stop_the_server_and_running_replies_finish(servers):
+    server = Server(servers.binary(), servers.model_path("smollm2"))
+    body = json.dumps(chat(stream=True, max_tokens=60, temperature=1, seed=1)).encode()
+    connection = server.connect()
+    connection.sendall(
+        b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+        % (CHAT.encode(), len(body), body)
+    )
+    received = connection.recv(65536)
+    server._process.send_signal(signal.SIGTERM)
+    while True:
+        try:
+            piece = connection.recv(65536)
+        except ConnectionError:
+            break
+        if not piece:
+            break
+        received += piece
+    assert b"[DONE]" in received
+    assert server.stop() == 0
+
+
+def test_wrong_starts_end_in_one_line(servers, tmp_path):
+    import subprocess
+
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + b"\x03\0\0\0" + b"\xff" * 40)
+    cases = [
+        (["serve", "-m", str(tmp_path / "none.gguf")], 1, "none.gguf"),
+        (["serve", "-m", str(broken)], 1, ""),
+        (["serve"], 1, "model"),
+        (["serve", "--prot", "1"], 2, "--port"),
+        (["serv"], 2, "serve"),
+        (["serve", "--port", "99999"], 2, "65535"),
+        (["inspect", str(broken)], 1, ""),
+    ]
+    for arguments, code, word in cases:
+        done = subprocess.run(
+            [servers.binary(), *arguments], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == code, (arguments, done)
+        assert word in done.stderr and len(done.stderr.strip().splitlines()) == 1, (
+            arguments,
+            done.stderr,
+        )

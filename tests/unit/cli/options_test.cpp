@@ -1,0 +1,132 @@
+// The option table: every entry parses, bad values name flag and range, typing errors get a hint.
+#include "cli/options.h"
+
+#include <cstdlib>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "cli/nearest.h"
+
+namespace reprise {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(Options, ServeTakesItsFlags) {
+  const auto parsed = parse_command_line({"serve", "-m", "x.gguf", "--port", "1234",
+                                          "--prompt-cache=off", "--kv-type", "bf16",
+                                          "--prompt-cache-capacity", "2GiB", "--api-key", "a,b"});
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  ASSERT_NE(parsed->command, nullptr);
+  EXPECT_STREQ(parsed->command->name, "serve");
+  EXPECT_EQ(parsed->options.model, "x.gguf");
+  EXPECT_EQ(parsed->options.port, 1234);
+  EXPECT_FALSE(parsed->options.prompt_cache);
+  EXPECT_EQ(parsed->options.kv_type, kernels::KvType::bf16);
+  EXPECT_EQ(parsed->options.cache_bytes, std::size_t{2} << 30);
+  EXPECT_EQ(parsed->options.api_keys, (Words{"a", "b"}));
+}
+
+TEST(Options, PromptCacheCanBeSwitchedInEveryUsualWay) {
+  const auto cache = [](const Words& words) {
+    Words all = {"serve", "-m", "x"};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto parsed = parse_command_line(all);
+    EXPECT_TRUE(parsed.has_value()) << parsed.error().message;
+    return parsed->options.prompt_cache;
+  };
+  EXPECT_TRUE(cache({}));
+  EXPECT_TRUE(cache({"--prompt-cache"}));
+  EXPECT_TRUE(cache({"--prompt-cache", "on"}));
+  EXPECT_TRUE(cache({"--prompt-cache=true"}));
+  EXPECT_FALSE(cache({"--prompt-cache", "off"}));
+  EXPECT_FALSE(cache({"--prompt-cache=off"}));
+  EXPECT_FALSE(cache({"--no-prompt-cache"}));
+  EXPECT_FALSE(cache({"--prompt-cache=on", "--prompt-cache=off"}));  // the last one counts
+}
+
+TEST(Options, EnvironmentGivesWayToFlags) {
+  ::setenv("REPRISE_PORT", "4321", 1);
+  EXPECT_EQ(parse_command_line({"serve", "-m", "x"})->options.port, 4321);
+  EXPECT_EQ(parse_command_line({"serve", "-m", "x", "--port", "5"})->options.port, 5);
+  ::setenv("REPRISE_PORT", "many", 1);
+  EXPECT_FALSE(parse_command_line({"serve", "-m", "x"}).has_value());
+  ::unsetenv("REPRISE_PORT");
+}
+
+TEST(Options, BadValuesNameTheFlagAndTheRange) {
+  const struct {
+    Words words;
+    const char* flag;
+    const char* part;
+  } cases[] = {
+      {{"serve", "--port", "99999"}, "--port", "65535"},
+      {{"serve", "--port", "-1"}, "--port", "0"},
+      {{"serve", "--port", "12x"}, "--port", "12x"},
+      {{"serve", "--kv-type", "int3"}, "--kv-type", "bf16"},
+      {{"serve", "--prompt-cache=maybe"}, "--prompt-cache", "on or off"},
+      {{"serve", "--prompt-cache-capacity", "lots"}, "--prompt-cache-capacity", "GiB"},
+      {{"generate", "--temperature", "nan"}, "--temperature", "100"},
+      {{"generate", "--top-p", "0"}, "--top-p", "1"},
+      {{"serve", "--port"}, "--port", ""},
+  };
+  for (const auto& c : cases) {
+    const auto parsed = parse_command_line(c.words);
+    ASSERT_FALSE(parsed.has_value()) << c.flag;
+    EXPECT_NE(parsed.error().message.find(c.flag), std::string::npos) << parsed.error().message;
+    EXPECT_NE(parsed.error().message.find(c.part), std::string::npos) << parsed.error().message;
+  }
+}
+
+TEST(Options, UnknownWordsGetTheNearestOne) {
+  const std::pair<Words, const char*> cases[] = {
+      {{"serve", "--prot", "1"}, "--port"},
+      {{"serve", "--promt-cache=off"}, "--prompt-cache"},
+      {{"generate", "--max-token", "5"}, "--max-tokens"},
+      {{"serv"}, "serve"},
+      {{"inspct", "x"}, "inspect"},
+  };
+  for (const auto& [words, hint] : cases) {
+    const auto parsed = parse_command_line(words);
+    ASSERT_FALSE(parsed.has_value()) << words[0];
+    EXPECT_NE(parsed.error().message.find(hint), std::string::npos) << parsed.error().message;
+  }
+  EXPECT_EQ(nearest_word("zzzzzz", Words{"serve", "run"}), "");
+}
+
+TEST(Options, HelpListsEveryOptionOfACommand) {
+  for (const CommandSpec& command : command_table()) {
+    const auto parsed = parse_command_line({command.name, "--help"});
+    ASSERT_TRUE(parsed.has_value());
+    EXPECT_EQ(parsed->command, nullptr);
+    for (const OptionSpec& option : option_table()) {
+      if (!option.belongs_to(command.name)) continue;
+      EXPECT_NE(parsed->text.find(option.help), std::string::npos) << option.flags;
+    }
+  }
+}
+
+TEST(Options, TableIsConsistent) {
+  std::set<std::string> flags;
+  for (const OptionSpec& option : option_table()) {
+    EXPECT_TRUE(flags.insert(option.flags).second) << option.flags;
+    bool used = false;
+    for (const CommandSpec& command : command_table()) used |= option.belongs_to(command.name);
+    EXPECT_TRUE(used) << option.flags;
+    EXPECT_NE(options_markdown().find(option.help), std::string::npos);
+  }
+}
+
+TEST(Options, BytesWithUnits) {
+  EXPECT_EQ(parse_bytes("4096", 100).value(), 4096U);
+  EXPECT_EQ(parse_bytes("1.5K", 100).value(), 1536U);
+  EXPECT_EQ(parse_bytes("25%", 1000).value(), 250U);
+  EXPECT_FALSE(parse_bytes("", 100).has_value());
+  EXPECT_FALSE(parse_bytes("-5M", 100).has_value());
+  EXPECT_FALSE(parse_bytes("5X", 100).has_value());
+  EXPECT_FALSE(parse_bytes("1e30", 100).has_value());
+}
+
+}  // namespace
+}  // namespace reprise
