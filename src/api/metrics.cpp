@@ -61,6 +61,9 @@ void add_engine(std::vector<MetricFamily>& families, const EngineStats& stats) {
   families.push_back(gauge("requests_waiting", "Requests that wait to run.", stats.waiting));
   families.push_back(counter("requests_accepted_total", "Generation requests.", stats.requests));
   families.push_back(counter("engine_steps_total", "Forward passes.", stats.steps));
+  families.push_back(counter("preemptions_total",
+                             "Requests that gave up their pages and began again.",
+                             stats.preemptions));
   families.push_back(counter("prompt_tokens_total", "Prompt tokens.", stats.prompt_tokens));
   families.push_back(counter("prompt_tokens_cached_total", "Prompt tokens taken from the cache.",
                              stats.cached_tokens));

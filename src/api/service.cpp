@@ -390,10 +390,11 @@ void Service::handle(ServiceRequest request, std::shared_ptr<StreamChannel> chan
 }
 
 ReplyHead Service::error_reply(int status, std::string_view code, std::string_view message,
-                               std::string& body) {
+                               std::string& body) const {
   body = error_body({status, std::string(code), std::string(message), {}});
   ReplyHead head;
   head.status = status;
+  head.headers = state_->common_headers();
   return head;
 }
 

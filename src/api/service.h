@@ -48,8 +48,9 @@ class Service {
   void handle(ServiceRequest request, std::shared_ptr<StreamChannel> channel);
 
   // The reply for trouble that the connection itself found: 400 bad framing, 408, 413, 431, 501.
-  static ReplyHead error_reply(int status, std::string_view code, std::string_view message,
-                               std::string& body);
+  // Carries the CORS headers, so that a browser's script can read why.
+  ReplyHead error_reply(int status, std::string_view code, std::string_view message,
+                        std::string& body) const;
 
   // New generation requests get 503; running ones may finish until the drain timeout.
   void begin_drain();

@@ -103,7 +103,7 @@ constexpr std::array kOptions = {
     OptionSpec{"--parallel", "REPRISE_PARALLEL", "N", "8", "serve", "sequences running at once",
                [](Options& o, std::string_view t) { return set_number(o.parallel, t, 1, 256); }},
     OptionSpec{"--max-queue", "REPRISE_MAX_QUEUE", "N", "256", "serve",
-               "requests that may wait; more get 429",
+               "requests that may wait; more get 503",
                [](Options& o, std::string_view t) { return set_number(o.queue, t, 1, 1'000'000); }},
     OptionSpec{"--max-body", "REPRISE_MAX_BODY", "BYTES", "16MiB", "serve", "largest request body",
                [](Options& o, std::string_view t) -> Status {

@@ -44,7 +44,7 @@ void add_option(CLI::App& app, const OptionSpec& spec, ParseState& state) {
   std::string help = spec.help;
   if (*spec.initial != '\0') help += fmt::format(" [{}]", spec.initial);
   CLI::Option* option = app.add_option_function<std::string>(spec.flags, set, help);
-  option->type_name(spec.value);
+  option->type_name(spec.value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   if (*spec.env != '\0') option->envname(spec.env);
   if (is_switch(spec)) {
     option->expected(0, 1)->default_str("")->run_callback_for_default();

@@ -46,6 +46,9 @@ struct PromptCacheOptions {
   Position min_prefix = 16;            // shorter common prefixes are not reused
   std::int64_t ttl_ms = 0;             // 0: no limit
   std::size_t ghosts_per_salt = 4096;  // remembered hashes of evicted blocks
+  // Salts without entries and sequences whose counters and ghosts are kept: the newest so many, at
+  // least one. Clients choose salts.
+  std::size_t idle_salts_max = 256;
 };
 
 struct LastHit {

@@ -54,7 +54,9 @@ class Server:
         else:
             raise RuntimeError(f"the server ended with {self._process.wait()}")
         self.url = f"http://{self.host}:{self.port}"
-        self.client = OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=300)
+        self.client = OpenAI(
+            base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=300
+        )
 
     @property
     def pid(self):
@@ -77,11 +79,15 @@ class Server:
         with urllib.request.urlopen(self.url + path, timeout=60) as reply:
             return json.load(reply)
 
+    def get_text(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=60) as reply:
+            return reply.read().decode()
+
     def stats(self):
         return self.get("/v1/cache/stats")
 
-    def reset_cache(self):
-        request = urllib.request.Request(self.url + "/v1/cache/reset", method="POST")
+    def reset_cache(self, query=""):
+        request = urllib.request.Request(self.url + "/v1/cache/reset" + query, method="POST")
         with urllib.request.urlopen(request, timeout=60) as reply:
             return json.load(reply)
 
@@ -133,7 +139,9 @@ class Server:
             **options,
         ) as reply:  # raw lines: the client's models reorder fields
             lines = [
-                line[len("data: ") :] for line in reply.iter_lines() if line.startswith("data: ")
+                line[len("data: ") :]
+                for line in reply.iter_lines()
+                if line.startswith("data: ")
             ]
         assert lines.pop() == "[DONE]"
         return _streamed_answer([json.loads(line) for line in lines])

@@ -83,7 +83,11 @@ def test_seeded_draws_repeat_and_unseeded_differ(server):
 
 def test_truncations_of_the_distribution(server):
     greedy = server.chat(HELLO, max_tokens=8)
-    for options in ({"extra_body": {"top_k": 1}}, {"top_p": 1e-6}, {"extra_body": {"min_p": 1.0}}):
+    for options in (
+        {"extra_body": {"top_k": 1}},
+        {"top_p": 1e-6},
+        {"extra_body": {"min_p": 1.0}},
+    ):
         assert server.chat(HELLO, max_tokens=8, temperature=1.3, seed=3, **options) == greedy
 
 

@@ -6,7 +6,7 @@ from texts import SYSTEM, words
 def conversation_turn(turn):
     """User messages that bring a six-turn chat well past 2,000 tokens and Gemma's window of 512."""
     return {1: "Who keeps the lamp?", 2: "And who repairs the clock?"}.get(
-        turn, words(330, seed=turn)
+        turn, words(400, seed=turn)
     )
 
 
@@ -61,20 +61,24 @@ def test_a_prompt_that_shares_only_the_system_prompt_hits_it(warm, cold):
 
 @pytest.mark.parametrize("model", ["gemma3"], indirect=True)
 def test_divergence_where_the_window_is_gone_is_a_counted_miss(servers, cold, model):
-    # Room for about one and a half such prompts: windowed pages between marks go first.
+    # The second prompt takes the room of the first one's early windowed pages: they are outside
+    # marks and go first, while its full-attention pages stay.
     server = servers.get("gemma3", "--prompt-cache-capacity", "40M")
     server.reset_cache()
     base = words(1500, seed=1)
     server.complete(base, max_tokens=2)
-    server.complete(words(700, seed=2), max_tokens=2)
-    diverging = " ".join(base.split()[:800]) + " " + words(60, seed=9)
+    server.complete(words(1300, seed=2), max_tokens=2)
+    diverging = " ".join(base.split()[:500]) + " " + words(60, seed=9)
     before = server.stats()
     answer = server.complete(diverging)
     after = server.wait_until_idle()
     assert answer == cold.complete(diverging)
     assert after["lookups"] == before["lookups"] + 1
-    if after["hits"] == before["hits"]:
-        assert after["last_reject_reason"] in ("snapshot_diverged", "evicted")
+    assert after["hits"] == before["hits"]
+    assert after["last_reject_reason"] == "snapshot_diverged"
+    assert after["reject_snapshot_diverged"] == before["reject_snapshot_diverged"] + 1
+    assert after["window_pages_dropped"] > 0
+    assert answer.cached_tokens == 0
 
 
 def test_completions_equal_cold_ones(warm, cold):

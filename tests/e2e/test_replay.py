@@ -39,7 +39,11 @@ def test_edited_last_message_and_regenerate(warm, cold):
     ]
     reply = warm.chat(history)
     history.append({"role": "assistant", "content": reply.text})
-    for question in ("Which boat came first?", "Which boat came last?", "Which boat came first?"):
+    for question in (
+        "Which boat came first?",
+        "Which boat came last?",
+        "Which boat came first?",
+    ):
         messages = history + [{"role": "user", "content": question}]
         answer = warm.chat(messages)
         assert answer.cached_tokens > reply.prompt_tokens - 16
@@ -69,7 +73,9 @@ def test_four_at_once_equal_each_alone(warm, cold):
     alone = [cold.complete(p, max_tokens=32) for p in prompts]
     with ThreadPoolExecutor(4) as pool:
         at_once = list(pool.map(lambda p: warm.complete(p, max_tokens=32), prompts))
-        streamed = list(pool.map(lambda p: warm.complete(p, max_tokens=32, stream=True), prompts))
+        streamed = list(
+            pool.map(lambda p: warm.complete(p, max_tokens=32, stream=True), prompts)
+        )
     assert at_once == alone
     assert streamed == alone
 

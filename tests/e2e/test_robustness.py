@@ -18,7 +18,9 @@ def post(server, path, body, headers=None):
     """Status and parsed body of a POST with any bytes."""
     connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    connection.request("POST", path, data, {"Content-Type": "application/json", **(headers or {})})
+    connection.request(
+        "POST", path, data, {"Content-Type": "application/json", **(headers or {})}
+    )
     reply = connection.getresponse()
     result = reply.status, json.loads(reply.read())
     connection.close()
@@ -110,7 +112,9 @@ def test_a_prompt_beyond_the_context_names_both_numbers(server):
 
 def test_a_body_over_the_limit(servers):
     server = servers.get("smollm2", "--max-body", "64K")
-    status, reply = post(server, CHAT, chat(messages=[{"role": "user", "content": "x" * 100_000}]))
+    status, reply = post(
+        server, CHAT, chat(messages=[{"role": "user", "content": "x" * 100_000}])
+    )
     assert status == 413 and reply["error"]["message"]
     assert server.chat(HELLO, max_tokens=1).completion_tokens == 1
 
@@ -149,7 +153,12 @@ def test_a_client_that_leaves_in_mid_stream_stops_the_work(server):
 def test_a_client_that_leaves_during_a_long_prefill_stops_the_work(server):
     for stream in (False, True):
         body = json.dumps(
-            {"model": "test", "prompt": words(5000, seed=stream), "max_tokens": 4, "stream": stream}
+            {
+                "model": "test",
+                "prompt": words(5000, seed=stream),
+                "max_tokens": 4,
+                "stream": stream,
+            }
         ).encode()
         connection = server.connect()
         connection.sendall(
@@ -169,7 +178,9 @@ def test_a_client_that_leaves_during_a_long_prefill_stops_the_work(server):
 def test_slow_and_silent_clients_do_not_hold_others(server):
     idle = [server.connect() for _ in range(50)]
     half = server.connect()
-    half.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
+    half.sendall(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{"
+    )
     assert server.complete("One two three", max_tokens=2).completion_tokens == 2
     for connection in [*idle, half]:
         connection.close()
@@ -225,7 +236,11 @@ def test_wrong_starts_end_in_one_line(servers, tmp_path):
     ]
     for arguments, code, word in cases:
         done = subprocess.run(
-            [servers.binary(), *arguments], capture_output=True, text=True, check=False, timeout=60
+            [servers.binary(), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert done.returncode == code, (arguments, done)
         assert word in done.stderr and len(done.stderr.strip().splitlines()) == 1, (

@@ -162,7 +162,8 @@ TEST(ParseChat, UnknownFieldsAreNamed) {
 
 TEST(ParseCompletion, Prompts) {
   EXPECT_EQ(std::get<std::string>(completion(R"({"model":"m","prompt":""})").prompt), "");
-  EXPECT_EQ(completion(R"({"prompt":"hi"})").fields.model, "");  // one model is served: it may be left out
+  EXPECT_EQ(completion(R"({"prompt":"hi"})").fields.model,
+            "");  // one model is served: it may be left out
   EXPECT_EQ(chat(R"({"model":null,"messages":[{"role":"user","content":"hi"}]})").fields.model, "");
   EXPECT_EQ(std::get<std::string>(completion(R"({"model":"m","prompt":["a b"]})").prompt), "a b");
   EXPECT_EQ(std::get<std::vector<TokenId>>(completion(R"({"model":"m","prompt":[5,0,7]})").prompt),

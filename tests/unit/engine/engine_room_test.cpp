@@ -1,5 +1,8 @@
 // Under a budget that is too small for all: eviction, preemption, resumption; the same bytes, no
 // token twice, and always somebody who proceeds.
+#include <atomic>
+#include <thread>
+
 #include "engine_harness.h"
 
 namespace reprise::testing {
@@ -92,6 +95,53 @@ TEST_P(EngineRoom, OneThatOutgrowsTheWholeBudgetEndsInAnErrorWithBothNumbers) {
     EXPECT_STREQ(GetParam(), "gemma3");  // may fit: half its layers keep a window only
   }
   EXPECT_EQ(harness.engine().stats().kv_used_bytes, harness.engine().stats().cache.bytes);
+}
+
+// Resuming inside another entry's block needs room for copies that a cold run does not need. Where
+// there is none the request runs cold: the cache never makes one fail.
+TEST_P(EngineRoom, WhatFitsColdFitsWithTheCache) {
+  const std::size_t least = model().config().kv_layout(kernels::KvType::f16).sequence_bytes(80);
+  HarnessOptions options;
+  options.engine.kv_budget_bytes = least + column_bytes();
+  Harness harness(model(), options);
+  harness.run({.prompt = random_tokens(80, 1), .max_tokens = 1});
+  std::vector<TokenId> prompt = random_tokens(80, 1);
+  prompt.resize(68);
+  const Ask ask{.prompt = joined(prompt, random_tokens(12, 2)), .max_tokens = 1};
+  const Recording& reply = harness.run(ask);
+  EXPECT_EQ(reply.end().reason, FinishReason::length)
+      << (reply.end().error ? reply.end().error->message : "");
+  EXPECT_EQ(reply.bytes(), cold(ask));
+}
+
+// A reset between a request's restore and its first row: it was spared what it restored, and the
+// counters say so.
+TEST_P(EngineRoom, ALookupThatRestoredCountsAsAHit) {
+  HarnessOptions options;
+  options.engine.prefill_rows_max = 10;
+  Harness harness(model(), options);
+  harness.run({.prompt = random_tokens(100, 1), .max_tokens = 1});
+  std::atomic<bool> second_accepted = false, reset_asked = false;
+  std::atomic<Position> prefilled = 0;
+  Ask first{.prompt = random_tokens(500, 2), .max_tokens = 1};
+  first.on_prefill = [&](Position done) {
+    while (done == 10 && !second_accepted) std::this_thread::yield();
+    while (done == 50 && !reset_asked) std::this_thread::yield();
+    prefilled = done;
+  };
+  Recording& long_one = harness.start(first);
+  Recording& waiting =
+      harness.start({.prompt = joined(random_tokens(100, 1), random_tokens(20, 3))});
+  second_accepted = true;
+  while (prefilled < 30) std::this_thread::yield();  // the second was looked up, and waits
+  reset_asked = true;
+  harness.engine().reset_cache("");
+  waiting.wait_for_end();
+  long_one.wait_for_end();
+  EXPECT_EQ(waiting.end().usage.cached_tokens, 100);
+  const PromptCacheStats stats = harness.engine().cache_stats("");
+  EXPECT_EQ(stats.lookups, 3u);
+  EXPECT_EQ(stats.hits, 1u);
 }
 
 TEST_P(EngineRoom, WithASmallBudgetWarmTurnsStillEqualColdOnes) {

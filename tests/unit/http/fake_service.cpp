@@ -28,10 +28,13 @@ void Service::handle(ServiceRequest request, std::shared_ptr<StreamChannel> chan
 }
 
 ReplyHead Service::error_reply(int status, std::string_view code, std::string_view message,
-                               std::string& body) {
+                               std::string& body) const {
   body = fmt::format(R"({{"error":{{"code":"{}","message":"{}"}}}})", code, message);
   ReplyHead head;
   head.status = status;
+  if (!state_->options.allowed_origin.empty()) {
+    head.headers.emplace_back("access-control-allow-origin", state_->options.allowed_origin);
+  }
   return head;
 }
 

@@ -2,6 +2,7 @@
 #include "kv/prompt_cache.h"
 
 #include <cstring>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -368,6 +369,65 @@ TEST(PromptCache, DoubtIsACountedMiss) {
   const auto stats = bench.cache.stats("a");
   EXPECT_EQ(misses(stats, MissReason::corrupt), 1u);
   EXPECT_EQ(stats.last_miss, MissReason::corrupt);
+  bench.cache.check_invariants();
+}
+
+// Many entries begin alike inside one block, and only one of them still has its window: the restore
+// must find the same one as the lookup.
+TEST(PromptCache, ARestoreFindsTheSiblingThatTheLookupFound) {
+  Bench bench(tiny_layout({kStandard, window(8)}), kPlenty);
+  const auto entry = [](TokenId first) { return branch(counting(32), 32, 60, first); };
+  for (TokenId i = 1; i <= 20; i++) bench.request(entry(1000 * i), "a", false);
+  ASSERT_EQ(bench.cache.match("a", entry(12000), 59).length, 59);  // used last: its window stays
+  ASSERT_TRUE(bench.cache.make_room(bench.pool.available_bytes() + 19 * kPage));
+  ASSERT_EQ(bench.cache.stats("a").window_pages_dropped, 19u);
+  const PromptCache::Match match = bench.request(entry(10500), "a", false);
+  EXPECT_EQ(match.length, 32);
+  EXPECT_TRUE(bench.is_right);
+}
+
+// A request that ends before it forwards anything publishes what it restored: the entry that it
+// came from keeps its pages, whatever else begins alike.
+TEST(PromptCache, AnUnusedRestoreLeavesTheEntryItsPages) {
+  Bench bench(tiny_layout({kStandard, window(8)}), kPlenty);
+  const Tokens poor = branch(counting(40), 40, 60, 1000);
+  const Tokens rich = branch(counting(40), 40, 200, 2000);
+  bench.request(poor, "a", false);
+  bench.request(rich, "a", false);
+  ASSERT_TRUE(bench.cache.make_room(bench.pool.available_bytes() + kPage));  // the poor one's
+  Session session = bench.open();
+  ASSERT_EQ(bench.look_up(session, branch(counting(40), 40, 60, 1500), 59).length, 40);
+  bench.cache.publish(session.path, session.tokens, session.cache, true);
+  bench.cache.check_invariants();
+  EXPECT_EQ(bench.request(rich).length, 199);
+  EXPECT_TRUE(bench.is_right);
+}
+
+// Clients choose salts: what is kept of those that have nothing in the cache is bounded, the sums
+// never fall.
+TEST(PromptCache, SaltsWithoutEntriesAreForgotten) {
+  Bench bench(tiny_layout({kStandard}), kPlenty, {.idle_salts_max = 3});
+  bench.request(counting(100), "entries");
+  Session running = bench.open("running");
+  bench.look_up(running, counting(50), 49);
+  Session orphaned = bench.open("orphaned");
+  ASSERT_TRUE(bench.go_on(orphaned, counting(70), true));
+  bench.cache.reset("orphaned");
+  for (int i = 0; i < 10; i++) {
+    Session session = bench.open("visitor " + std::to_string(i));
+    bench.look_up(session, counting(50), 49);
+    bench.cache.check_invariants();
+  }
+  EXPECT_EQ(bench.cache.stats("visitor 6").lookups, 0u);
+  EXPECT_EQ(bench.cache.stats("visitor 7").lookups, 1u);
+  EXPECT_EQ(bench.cache.stats("visitor 9").lookups, 1u);
+  EXPECT_EQ(bench.cache.stats("entries").lookups, 1u);
+  EXPECT_EQ(bench.cache.stats("running").lookups, 1u);
+  EXPECT_EQ(bench.cache.stats().lookups, 12u);
+  EXPECT_EQ(misses(bench.cache.stats(), MissReason::no_candidate), 12u);
+  ASSERT_TRUE(bench.go_on(orphaned, counting(140), true));  // its salt is there as long as its path
+  EXPECT_EQ(bench.cache.stats("orphaned").nodes, 3u);
+  EXPECT_EQ(bench.request(counting(100), "entries").length, 99);
   bench.cache.check_invariants();
 }
 
