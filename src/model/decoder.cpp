@@ -2,7 +2,6 @@
 #include "model/decoder.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "kernels/math.h"
@@ -38,18 +37,15 @@ std::span<const float> Forward::run(std::span<BatchEntry> entries) {
   for (int layer = 0; layer < static_cast<int>(config_->layers.size()); layer++) {
     model_->family().run_layer(layer, *this);
   }
-  for (int row = 0; row < rows_; row++) {
-    const auto at = static_cast<std::size_t>(row);
-    if (finite_[at] == 0) entries[static_cast<std::size_t>(row_info_[at].entry)].finite = false;
-  }
   return compute_logits(entries);
 }
 
 void Forward::lay_out_rows(std::span<BatchEntry> entries) {
-  first_rows_.clear();
+  entry_rows_.clear();
   row_info_.clear();
   for (std::size_t entry = 0; entry < entries.size(); entry++) {
-    first_rows_.push_back(static_cast<int>(row_info_.size()));
+    entry_rows_.push_back(
+        {static_cast<int>(row_info_.size()), static_cast<int>(entries[entry].tokens.size())});
     entries[entry].finite = true;
     const Position offset = entries[entry].cache->offset();
     for (std::size_t i = 0; i < entries[entry].tokens.size(); i++) {
@@ -65,7 +61,7 @@ void Forward::embed(std::span<BatchEntry> entries) {
   for_each_row([&](int row) {
     const Row& info = row_info_[static_cast<std::size_t>(row)];
     const auto entry = static_cast<std::size_t>(info.entry);
-    const int index = row - first_rows_[entry];
+    const int index = row - entry_rows_[entry].first;
     const TokenId token = entries[entry].tokens[static_cast<std::size_t>(index)];
     DCHECK(token >= 0 && token < config_->vocabulary);
     kernels::unpack_row(model_->family().embedding.matrix, token, hidden(row));
@@ -81,26 +77,32 @@ void Forward::embed(std::span<BatchEntry> entries) {
   });
 }
 
-// The wanted rows move to the front of the hidden buffer and become the rows of one last
-// projection.
-std::span<const float> Forward::compute_logits(std::span<BatchEntry> entries) {
-  int wanted = 0;
-  std::vector<std::size_t> entry_of;
-  for (std::size_t entry = 0; entry < entries.size(); entry++) {
-    const int tokens = static_cast<int>(entries[entry].tokens.size());
-    DCHECK(entries[entry].logit_rows <= tokens);
-    for (int i = tokens - entries[entry].logit_rows; i < tokens; i++) {
-      const int row = first_rows_[entry] + i;
-      if (row != wanted) {
-        std::memmove(hidden(wanted), hidden(row),
-                     static_cast<std::size_t>(config_->hidden) * sizeof(float));
-      }
-      entry_of.push_back(entry);
-      wanted++;
+// Nothing reads the last layer's outputs of rows whose logits nobody wants: once its keys and
+// values are stored, only the wanted rows go on. They move to the front of the buffers that live
+// on.
+void Forward::keep_wanted_rows() {
+  for (std::size_t row = 0; row < finite_.size(); row++) {
+    if (finite_[row] == 0) entries_[static_cast<std::size_t>(row_info_[row].entry)].finite = false;
+  }
+  int kept = 0;
+  for (std::size_t entry = 0; entry < entries_.size(); entry++) {
+    const EntryRows rows = entry_rows_[entry];
+    const int wanted = entries_[entry].logit_rows;
+    DCHECK(wanted <= rows.count);
+    entry_rows_[entry] = {kept, wanted};
+    for (int row = rows.first + rows.count - wanted; row < rows.first + rows.count; row++, kept++) {
+      if (row == kept) continue;
+      std::copy_n(hidden(row), hidden_.columns(), hidden(kept));
+      std::copy_n(query(row), query_.columns(), query(kept));
+      row_info_[static_cast<std::size_t>(kept)] = row_info_[static_cast<std::size_t>(row)];
     }
   }
-  CHECK(wanted <= logit_rows_max_);
-  rows_ = wanted;
+  rows_ = kept;
+  CHECK(rows_ <= logit_rows_max_);
+}
+
+std::span<const float> Forward::compute_logits(std::span<BatchEntry> entries) {
+  const int wanted = rows_;
   if (wanted == 0) return {};
   const auto prepare = [&](int row) {
     norm(hidden(row), model_->family().final_norm, normed(row));
@@ -115,7 +117,7 @@ std::span<const float> Forward::compute_logits(std::span<BatchEntry> entries) {
         kernels_->all_finite(logits_.row(row), vocabulary) ? 1 : 0;
   });
   for (std::size_t row = 0; row < finite.size(); row++) {
-    if (finite[row] == 0) entries[entry_of[row]].finite = false;
+    if (finite[row] == 0) entries[static_cast<std::size_t>(row_info_[row].entry)].finite = false;
   }
   return {logits_.row(0), static_cast<std::size_t>(wanted) * vocabulary};
 }

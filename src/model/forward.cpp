@@ -107,6 +107,7 @@ void Forward::multiply(int columns, std::initializer_list<Projection> products) 
     }
   }
   static_cast<void>(columns);
+  if (rows_ == 0) return;
   pool_->parallel_for(static_cast<int>(pieces.size()), [&](int task, int worker) {
     const Piece& piece = pieces[static_cast<std::size_t>(task)];
     multiply_panels(*piece.product, piece.begin, piece.end, worker);

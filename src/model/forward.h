@@ -109,10 +109,15 @@ class Forward {
   void rotate(int layer, int row) const;
   // Scales the row's queries and writes its keys and values to their places in the cache.
   void store(int layer, int row);
-  // Attention of all rows over the keys and values of their sequences -> attended rows.
+  // Attention of all rows over the keys and values of their sequences -> attended rows. In the last
+  // layer only rows whose logits are wanted go on: the buffers shrink to them.
   void attend(int layer);
 
  private:
+  struct EntryRows {
+    int first = 0;
+    int count = 0;
+  };
   struct Row {
     int entry = 0;
     Position position = 0;
@@ -133,6 +138,7 @@ class Forward {
     const int end = (tile + 1) * kernels::kTileRows;
     return end < rows_ ? end : rows_;
   }
+  void keep_wanted_rows();
   void lay_out_rows(std::span<BatchEntry> entries);
   void embed(std::span<BatchEntry> entries);
   std::span<const float> compute_logits(std::span<BatchEntry> entries);
@@ -158,7 +164,7 @@ class Forward {
   int rows_max_, logit_rows_max_;
 
   std::span<BatchEntry> entries_;
-  std::vector<int> first_rows_;  // of each entry
+  std::vector<EntryRows> entry_rows_;
   std::vector<Row> row_info_;
   int rows_ = 0;
 
@@ -170,7 +176,7 @@ class Forward {
   std::vector<AttentionTask> attention_tasks_;  // what threads run
   std::vector<AttentionTask> split_tasks_;  // whole tasks whose segments were split among threads
   std::vector<float> split_states_;
-  std::vector<std::uint8_t> finite_;  // per row
+  std::vector<std::uint8_t> finite_;  // per row: its keys and values of every layer
 };
 
 }  // namespace reprise

@@ -25,11 +25,11 @@ void Forward::plan_attention(int layer) {
   split_tasks_.clear();
   std::size_t states = 0;
   for (std::size_t entry = 0; entry < entries_.size(); entry++) {
-    const int tokens = static_cast<int>(entries_[entry].tokens.size());
+    const int tokens = entry_rows_[entry].count;
     for (int first = 0; first < tokens; first += tokens_per_task) {
       AttentionTask task;
       task.entry = static_cast<int>(entry);
-      task.first_row = first_rows_[entry] + first;
+      task.first_row = entry_rows_[entry].first + first;
       task.tokens = std::min(tokens_per_task, tokens - first);
       const Position begin =
           config.span.first_visible(row_info_[static_cast<std::size_t>(task.first_row)].position);
@@ -61,6 +61,7 @@ void Forward::plan_attention(int layer) {
 }
 
 void Forward::attend(int layer) {
+  if (layer == static_cast<int>(config_->layers.size()) - 1) keep_wanted_rows();
   plan_attention(layer);
   pool_->parallel_for(static_cast<int>(attention_tasks_.size()), [&](int task, int worker) {
     run_attention(layer, attention_tasks_[static_cast<std::size_t>(task)], worker);

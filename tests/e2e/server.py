@@ -54,9 +54,7 @@ class Server:
         else:
             raise RuntimeError(f"the server ended with {self._process.wait()}")
         self.url = f"http://{self.host}:{self.port}"
-        self.client = OpenAI(
-            base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=300
-        )
+        self.client = OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=300)
 
     @property
     def pid(self):
@@ -139,9 +137,7 @@ class Server:
             **options,
         ) as reply:  # raw lines: the client's models reorder fields
             lines = [
-                line[len("data: ") :]
-                for line in reply.iter_lines()
-                if line.startswith("data: ")
+                line[len("data: ") :] for line in reply.iter_lines() if line.startswith("data: ")
             ]
         assert lines.pop() == "[DONE]"
         return _streamed_answer([json.loads(line) for line in lines])

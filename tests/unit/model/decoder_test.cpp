@@ -121,6 +121,25 @@ TEST_P(DecoderEquality, ABatchEqualsEachAlone) {
   for (std::size_t i = 0; i < kSequences; i++) EXPECT_TRUE(same_bits(logits[i], expected[i])) << i;
 }
 
+TEST_P(DecoderEquality, WantedLogitsDoNotDependOnHowManyAreWanted) {
+  Runner runner(model(), {.threads = 2});
+  const auto tokens = testing::random_tokens(90, 13);
+  SequenceCache whole = runner.sequence();
+  const auto expected = runner.feed(whole, tokens);
+  for (const int wanted : {0, 1, 2, 7, 89}) {
+    SequenceCache first = runner.sequence();
+    SequenceCache second = runner.sequence();
+    BatchEntry entries[] = {{&first, tokens, wanted}, {&second, std::span(tokens).first(40), 1}};
+    const std::span<const float> logits = runner.feed_batch(entries);
+    const std::size_t count = static_cast<std::size_t>(wanted) * runner.vocabulary;
+    ASSERT_EQ(logits.size(), count + runner.vocabulary);
+    EXPECT_TRUE(same_bits(logits.first(count), std::span(expected).last(count))) << wanted;
+    EXPECT_TRUE(same_bits(logits.subspan(count),
+                          std::span(expected).subspan(39 * runner.vocabulary, runner.vocabulary)));
+    EXPECT_EQ(live_state(first, words()), live_state(whole, words())) << wanted;
+  }
+}
+
 TEST_P(DecoderEquality, EveryIsaGivesTheSameBits) {
   const auto tokens = testing::random_tokens(150, 9);
   for (const auto kv_type : {kernels::KvType::f16, kernels::KvType::bf16, kernels::KvType::f32}) {
