@@ -84,14 +84,17 @@ void Scheduler::match_prefixes() {
 void Scheduler::match_prefix(Sequence& sequence) {
   const std::string& salt = sequence.request().salt;
   PromptCache::Match match = prompt_cache_.match(salt, sequence.tokens(), sequence.length() - 1);
-  const bool is_deeper = match.length > sequence.offset();
-  if (is_deeper &&
-      !prompt_cache_.restore(salt, sequence.tokens(), match, sequence.cache, sequence.path)) {
-    match.length = 0;
-    match.miss = MissReason::corrupt;
-    sequence.is_restore_refused = true;
+  if (match.length > sequence.offset()) {
+    if (prompt_cache_.restore(salt, sequence.tokens(), match, sequence.cache, sequence.path)) {
+      sequence.restored = match.length;
+    } else {
+      match.length = 0;
+      match.miss = MissReason::corrupt;
+      sequence.is_restore_refused = true;
+    }
   }
-  if (!sequence.has_started()) sequence.match = match;
+  // What was restored counts, though a reset may have emptied the cache while the sequence waits.
+  if (!sequence.has_started() && match.length >= sequence.offset()) sequence.match = match;
 }
 
 std::vector<PlanChunk> Scheduler::plan() const {

@@ -60,6 +60,7 @@ class Scheduler {
   Position reserve_rows(Sequence& sequence, Position rows, bool others_proceed);
   bool try_reserve(Sequence& sequence, Position rows);
   void preempt(Sequence& sequence);
+  void restart_cold(Sequence& sequence);
 
   // Forwards all chunks; then each one's token is sampled, its rows committed, its blocks
   // published.

@@ -47,6 +47,9 @@ Position Scheduler::reserve_rows(Sequence& sequence, Position rows, bool others_
     } else if (running_.size() > 1) {
       if (sequence.is_decoding() || !others_proceed) preempt(sequence);
       return 0;
+    } else if (sequence.offset() > 0 && sequence.offset() == sequence.restored) {
+      restart_cold(sequence);
+      return 0;
     } else {
       const Position length = sequence.offset() + rows;
       end(sequence, FinishReason::error,
@@ -77,6 +80,14 @@ void Scheduler::preempt(Sequence& sequence) {
   sequence.release_pages(pages_);
   waiting_.push_front(take_running(sequence));
   is_admission_held_ = true;
+}
+
+// Copies of shared pages take room that a cold run does not need. The cache must not make a request
+// fail that fits without it (law L9): what was restored is given up, and nothing is restored again.
+void Scheduler::restart_cold(Sequence& sequence) {
+  sequence.release_pages(pages_);
+  sequence.path = prompt_cache_.start(sequence.request().salt);
+  sequence.is_restore_refused = true;
 }
 
 std::unique_ptr<Sequence> Scheduler::take_running(const Sequence& sequence) {

@@ -54,6 +54,7 @@ void Sequence::count_sampled(EngineClock::time_point now) {
 void Sequence::release_pages(PagePool& pool) {
   cache = SequenceCache(pool);
   path = PromptCache::Path();
+  restored = 0;
 }
 
 void Sequence::start_prefill(const PromptCache::Match& found, EngineClock::time_point now) {

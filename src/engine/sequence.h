@@ -61,7 +61,9 @@ class Sequence {
   PromptCache::Path path;
   PromptCache::Match match;  // the newest, until prefill starts
   bool uses_prompt_cache = false;
-  bool is_restore_refused = false;  // a check failed (and was counted): prefill cold from here
+  Position restored = 0;  // the offset that the newest restore gave
+  // A check failed (and was counted), or the restored state left no room to go on: prefill cold.
+  bool is_restore_refused = false;
 
  private:
   RequestId id_;

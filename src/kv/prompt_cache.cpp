@@ -34,15 +34,54 @@ PromptCache::~PromptCache() {
   for (const auto& [name, salt] : trie_->salts) trie_->clear_subtree(&salt->root);
 }
 
+namespace {
+
+// Adds what `one` counted, and takes its last hit and miss where they are newer.
+void add_counters(PromptCacheStats& sum, const PromptCacheStats& one) {
+  sum.lookups += one.lookups;
+  sum.hits += one.hits;
+  sum.inserts += one.inserts;
+  sum.evictions_lru += one.evictions_lru;
+  sum.evictions_ttl += one.evictions_ttl;
+  sum.window_pages_dropped += one.window_pages_dropped;
+  sum.tokens_reused += one.tokens_reused;
+  for (std::size_t i = 0; i < sum.misses.size(); i++) sum.misses[i] += one.misses[i];
+  if (one.last_miss && (!sum.last_miss || one.last_miss_at_unix_ms >= sum.last_miss_at_unix_ms)) {
+    sum.last_miss = one.last_miss;
+    sum.last_miss_at_unix_ms = one.last_miss_at_unix_ms;
+  }
+  if (one.last_hit && (!sum.last_hit || one.last_hit->at_unix_ms >= sum.last_hit->at_unix_ms))
+    sum.last_hit = one.last_hit;
+}
+
+}  // namespace
+
 PromptCache::Salt& PromptCache::Trie::salt(const std::string& name) {
   std::unique_ptr<Salt>& salt = salts[name];
   if (salt == nullptr) {
     salt = std::make_unique<Salt>();
+    salt->name = name;
     salt->root.salt = salt.get();
     salt->root.prefix_hash = kEmptyPrefixHash;
     salt->pages.resize(static_cast<std::size_t>(groups()));
   }
+  update_idle(*salt);
   return *salt;
+}
+
+// Clients choose salts: of those that have nothing here only the newest are remembered. The one
+// that was used now is never among those that go.
+void PromptCache::Trie::update_idle(Salt& salt) {
+  if (salt.idle_since != 0) idle_salts.erase(salt.idle_since);
+  salt.idle_since = 0;
+  if (salt.nodes > 0 || salt.pins > 0) return;
+  salt.idle_since = ++clock;
+  idle_salts.emplace(salt.idle_since, &salt);
+  if (idle_salts.size() <= std::max<std::size_t>(options.idle_salts_max, 1)) return;
+  const Salt* oldest = idle_salts.begin()->second;
+  add_counters(forgotten, oldest->counters);
+  idle_salts.erase(idle_salts.begin());
+  salts.erase(salts.find(oldest->name));
 }
 
 const PromptCache::Salt* PromptCache::Trie::find_salt(const std::string& name) const {
@@ -113,24 +152,11 @@ PromptCacheStats PromptCache::stats(const std::string& salt) const {
 }
 
 PromptCacheStats PromptCache::stats() const {
-  PromptCacheStats sum;
+  PromptCacheStats sum = trie_->forgotten;
   sum.bytes_by_group.resize(trie_->pool.layout().groups.size());
   for (const auto& [name, salt] : trie_->salts) {
     const PromptCacheStats one = stats(name);
-    sum.lookups += one.lookups;
-    sum.hits += one.hits;
-    sum.inserts += one.inserts;
-    sum.evictions_lru += one.evictions_lru;
-    sum.evictions_ttl += one.evictions_ttl;
-    sum.window_pages_dropped += one.window_pages_dropped;
-    sum.tokens_reused += one.tokens_reused;
-    for (std::size_t i = 0; i < sum.misses.size(); i++) sum.misses[i] += one.misses[i];
-    if (one.last_miss && (!sum.last_miss || one.last_miss_at_unix_ms >= sum.last_miss_at_unix_ms)) {
-      sum.last_miss = one.last_miss;
-      sum.last_miss_at_unix_ms = one.last_miss_at_unix_ms;
-    }
-    if (one.last_hit && (!sum.last_hit || one.last_hit->at_unix_ms >= sum.last_hit->at_unix_ms))
-      sum.last_hit = one.last_hit;
+    add_counters(sum, one);
     sum.entries += one.entries;
     sum.nodes += one.nodes;
     sum.bytes += one.bytes;

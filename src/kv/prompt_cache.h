@@ -153,9 +153,9 @@ class PromptCache {
     std::size_t freed_bytes = 0;
     std::size_t freed_entries = 0;
   };
-  ResetOutcome reset(const std::string& salt);  // counters stay
-  PromptCacheStats stats(const std::string& salt) const;
-  PromptCacheStats stats() const;  // sums over all salts
+  ResetOutcome reset(const std::string& salt);            // counters stay
+  PromptCacheStats stats(const std::string& salt) const;  // zeros for a forgotten salt
+  PromptCacheStats stats() const;                         // sums over all salts, forgotten ones too
 
   // CHECKs that counts, bytes, pins and queues agree (tests call it after every operation).
   void check_invariants() const;

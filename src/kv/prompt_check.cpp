@@ -7,6 +7,7 @@ struct PromptCache::Trie::Census {
   std::size_t nodes = 0, entries = 0;
   std::size_t loose = 0, marked = 0, queued_leaves = 0, owned = 0;
   int pins = 0;
+  std::size_t idle = 0;
   std::vector<std::size_t> pages;
   std::map<std::pair<const Node*, int>, std::uint32_t>
       marks;  // recounted from the marks themselves
@@ -83,6 +84,15 @@ void PromptCache::Trie::check() const {
     }
     CHECK(census.nodes == salt->nodes && census.entries == salt->entries);
     CHECK(census.pages == salt->pages);
+    for (const auto& [node, orphan] : orphans) {
+      if (orphan->salt == salt.get()) census.pins += orphan->pins;
+    }
+    CHECK(census.pins == salt->pins && salt->name == name);
+    CHECK((salt->idle_since != 0) == (salt->nodes == 0 && salt->pins == 0));
+    if (salt->idle_since != 0) {
+      CHECK(idle_salts.at(salt->idle_since) == salt.get());
+      all.idle++;
+    }
     CHECK(salt->ghosts.size() == salt->ghost_set.size());
     CHECK(salt->ghosts.size() <= options.ghosts_per_salt);
     const PromptCacheStats& counters = salt->counters;
@@ -97,11 +107,12 @@ void PromptCache::Trie::check() const {
   }
   for (const auto& [node, orphan] : orphans) {
     CHECK(orphan->is_orphan && orphan->pins > 0);
-    all.pins += orphan->pins;
   }
   CHECK(all.loose == loose_pages.size() && all.marked == marked_pages.size());
   CHECK(all.queued_leaves == leaves.size() && all.owned == owners.size());
   CHECK(all.pins == pins);
+  CHECK(all.idle == idle_salts.size());
+  CHECK(all.idle <= std::max<std::size_t>(options.idle_salts_max, 1));
 }
 
 }  // namespace reprise

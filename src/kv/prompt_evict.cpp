@@ -82,18 +82,23 @@ void PromptCache::Trie::change_length(Node* node, Position before, Position afte
 void PromptCache::Trie::pin(Node* node) {
   pins++;
   node->pins++;
+  node->salt->pins++;
   update_leaf_queue(node);
+  if (node->salt->idle_since != 0) update_idle(*node->salt);
 }
 
 void PromptCache::Trie::unpin(Node* node) {
   CHECK(node->pins > 0);
+  Salt& salt = *node->salt;
   pins--;
   node->pins--;
+  salt.pins--;
   if (!node->is_orphan) {
     update_leaf_queue(node);
   } else if (node->pins == 0) {
     orphans.erase(node);
   }
+  if (salt.pins == 0) update_idle(salt);
 }
 
 void PromptCache::Trie::remember_ghost(Salt& salt, std::uint64_t hash) {
@@ -137,6 +142,7 @@ void PromptCache::Trie::remove_leaf(Node* leaf, bool leaves_ghost) {
   }
   change_length(parent, before, parent->longest());
   update_leaf_queue(parent);
+  if (salt.nodes == 0) update_idle(salt);
 }
 
 // Drops pages in the queue's order until there is room for `bytes`.
@@ -243,6 +249,7 @@ PromptCache::ResetOutcome PromptCache::reset(const std::string& salt) {
   tenant.ghost_set.clear();
   tenant.next_ghost = 0;
   outcome.freed_bytes = used - trie_->pool.used_bytes();
+  trie_->update_idle(tenant);
   return outcome;
 }
 

@@ -89,19 +89,22 @@ Position PromptCache::Trie::deepest_restorable(Route& route, std::span<const Tok
     if (best > 0) return best;
     rows.pop_back();
     const Since* before = rows.empty() ? nullptr : &rows.back();
-    const auto block =
-        tokens.subspan(static_cast<std::size_t>(node->start))
-            .first(static_cast<std::size_t>(std::max<Position>(from - node->start, 0)));
+    // All of the prompt's block, whatever `from` is: restore() must come by the siblings that
+    // match() came by.
+    const auto rest = tokens.subspan(static_cast<std::size_t>(node->start));
+    const auto block = rest.first(std::min<std::size_t>(rest.size(), kPagePositions));
+    const Position usable = std::max<Position>(from - node->start, 0);
     // False: no sibling further on begins like the prompt.
     const auto consider = [&](Node* sibling) {
-      const Position length = common_prefix(sibling->tokens, block);
+      const Position common = common_prefix(sibling->tokens, block);
+      const Position length = std::min(common, usable);
       const Position reached =
           deepest_in_block(*sibling, since(*sibling, before), node->start + length, at_least);
       if (reached > best) {
         best = reached;
         route.nodes.back() = sibling;
       }
-      return length > 0;
+      return common > 0;
     };
     const Node::Children& siblings = node->parent->children;
     const auto middle = siblings.lower_bound(block);

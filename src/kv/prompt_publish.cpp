@@ -9,9 +9,27 @@ PromptCache::Node* PromptCache::Trie::find_child(Node* parent,
   return found == parent->children.end() ? nullptr : found->get();
 }
 
-// A child that begins with all these tokens: the shortest, which stands first.
-PromptCache::Node* PromptCache::Trie::find_covering(Node* parent,
-                                                    std::span<const TokenId> tokens) const {
+// The node that has one of the sequence's own pages of the block below `parent`, if it fits.
+template <class Fits>
+PromptCache::Node* PromptCache::Trie::find_owner(const Node& parent, const SequenceCache& cache,
+                                                 Fits&& fits) const {
+  for (int group = 0; group < groups(); group++) {
+    const PageRef& page = cache.page(group, parent.end() / kPagePositions);
+    if (!page) continue;
+    const auto owner = owners.find(page.data());
+    if (owner != owners.end() && fits(owner->second)) return owner->second;
+  }
+  return nullptr;
+}
+
+// A child that begins with all these tokens: the one with the sequence's own page (which it must
+// not lose to a shorter one), else the shortest, which stands first.
+PromptCache::Node* PromptCache::Trie::find_covering(Node* parent, std::span<const TokenId> tokens,
+                                                    const SequenceCache& cache) const {
+  Node* owner = find_owner(*parent, cache, [&](const Node* node) {
+    return node->parent == parent && is_prefix(tokens, node->tokens);
+  });
+  if (owner != nullptr) return owner;
   const auto found = parent->children.lower_bound(tokens);
   if (found == parent->children.end() || !is_prefix(tokens, (*found)->tokens)) return nullptr;
   return found->get();
@@ -26,12 +44,7 @@ PromptCache::Node* PromptCache::Trie::find_prefix_leaf(Node* parent,
     return node->parent == parent && node->tokens.size() < tokens.size() &&
            is_prefix(node->tokens, tokens);
   };
-  for (int group = 0; group < groups(); group++) {
-    const PageRef& page = cache.page(group, parent->end() / kPagePositions);
-    if (!page) continue;
-    const auto owner = owners.find(page.data());
-    if (owner != owners.end() && is_extended(owner->second)) return owner->second;
-  }
+  if (Node* owner = find_owner(*parent, cache, is_extended); owner != nullptr) return owner;
   const auto next = parent->children.lower_bound(tokens);
   if (next == parent->children.begin()) return nullptr;
   Node* before = std::prev(next)->get();
@@ -159,7 +172,7 @@ PromptCache::Node* PromptCache::Trie::publish_block(Node* parent, std::span<cons
 
 PromptCache::Node* PromptCache::Trie::publish_tail(Node* parent, std::span<const TokenId> tokens,
                                                    SequenceCache& cache) {
-  Node* node = find_covering(parent, tokens);
+  Node* node = find_covering(parent, tokens, cache);
   if (node != nullptr && node->tokens.size() > tokens.size() && !covers(*node, cache) &&
       !shares_page(*node, cache)) {
     node = nullptr;  // it lacks what we have, and cannot take pages that end before it does

@@ -73,8 +73,11 @@ struct PromptCache::Node {
 
 // One tenant's trie, counters and ghosts.
 struct PromptCache::Salt {
+  std::string name;
   Node root;
   std::size_t nodes = 0, entries = 0;
+  int pins = 0;                       // of its nodes, orphans included
+  std::uint64_t idle_since = 0;       // its key among the idle ones; 0: has nodes or pins
   std::vector<std::size_t> pages;     // by group
   PromptCacheStats counters;          // entries, nodes and bytes are filled in when asked
   std::vector<std::uint64_t> ghosts;  // ring of hashes of prefixes that were evicted
@@ -101,6 +104,8 @@ struct PromptCache::Trie {
   std::map<std::pair<bool, std::uint64_t>, Node*> leaves;  // stranded ones (false) first
   std::unordered_map<const std::uint8_t*, Node*> owners;   // of every page
   std::map<Node*, std::unique_ptr<Node>> orphans;
+  std::map<std::uint64_t, Salt*> idle_salts;  // without nodes and pins, by last use
+  PromptCacheStats forgotten;                 // counters of salts that are gone
   int pins = 0;
 
   // Where a prompt runs through a salt's trie.
@@ -117,6 +122,7 @@ struct PromptCache::Trie {
   bool is_windowed(int group) const { return span(group).kind != SpanKind::standard; }
   Salt& salt(const std::string& name);  // made where there is none
   const Salt* find_salt(const std::string& name) const;
+  void update_idle(Salt& salt);
 
   // prompt_match.cpp
   struct Neighbour {
@@ -146,7 +152,10 @@ struct PromptCache::Trie {
   Node* publish_block(Node* parent, std::span<const TokenId> tokens, SequenceCache& cache);
   Node* publish_tail(Node* parent, std::span<const TokenId> tokens, SequenceCache& cache);
   Node* find_child(Node* parent, std::span<const TokenId> tokens) const;
-  Node* find_covering(Node* parent, std::span<const TokenId> tokens) const;
+  template <class Fits>
+  Node* find_owner(const Node& parent, const SequenceCache& cache, Fits&& fits) const;
+  Node* find_covering(Node* parent, std::span<const TokenId> tokens,
+                      const SequenceCache& cache) const;
   Node* find_prefix_leaf(Node* parent, std::span<const TokenId> tokens,
                          const SequenceCache& cache) const;
   bool shares_page(const Node& node, const SequenceCache& cache) const;

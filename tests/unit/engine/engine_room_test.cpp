@@ -1,6 +1,7 @@
 // Under a budget that is too small for all: eviction, preemption, resumption; the same bytes, no
 // token twice, and always somebody who proceeds.
 #include <atomic>
+#include <random>
 #include <thread>
 
 #include "engine_harness.h"
@@ -142,6 +143,41 @@ TEST_P(EngineRoom, ALookupThatRestoredCountsAsAHit) {
   const PromptCacheStats stats = harness.engine().cache_stats("");
   EXPECT_EQ(stats.lookups, 3u);
   EXPECT_EQ(stats.hits, 1u);
+}
+
+// Edits, replays and branches of a few conversations under budgets that barely hold one request:
+// each answer is the one that an engine of the same size without a cache gives, alone.
+TEST_P(EngineRoom, UnderTheTightestBudgetsAnswersAreThoseWithoutACache) {
+  const KvLayout layout = model().config().kv_layout(kernels::KvType::f16);
+  for (std::uint32_t round = 0; round < 8; round++) {
+    std::mt19937 random(round);
+    HarnessOptions options;
+    const Position longest = 70 + 20 * static_cast<Position>(round);
+    options.engine.kv_budget_bytes = layout.sequence_bytes(longest) + column_bytes();
+    options.engine.prefill_rows_max = round % 2 == 0 ? 512 : 23;
+    Harness harness(model(), options);
+    for (int turn = 0; turn < 8; turn++) {
+      std::vector<std::pair<Ask, Recording*>> replies;
+      for (int i = 0; i < 1 + turn % 3; i++) {
+        std::vector<TokenId> prompt = random_tokens(static_cast<int>(longest), random() % 2);
+        prompt.resize(1 + random() % prompt.size());
+        const auto room = static_cast<int>(longest) - static_cast<int>(prompt.size());
+        prompt = joined(prompt, random_tokens(static_cast<int>(random() % 40) % (room + 1),
+                                              100 + random() % 3));
+        const std::size_t bytes = layout.sequence_bytes(static_cast<Position>(prompt.size()));
+        if (bytes + column_bytes() > options.engine.kv_budget_bytes) continue;  // refused
+        const Ask ask{.prompt = prompt, .max_tokens = 1 + static_cast<Position>(random() % 3)};
+        replies.emplace_back(ask, &harness.start(ask));
+      }
+      for (const auto& [ask, reply] : replies) {
+        reply->wait_for_end();
+        Harness uncached(model(), options.without_cache());
+        const Recording& expected = uncached.run(ask);
+        EXPECT_EQ(reply->end().reason, expected.end().reason) << round << " " << turn;
+        EXPECT_EQ(reply->bytes(), expected.bytes()) << round << " " << turn;
+      }
+    }
+  }
 }
 
 TEST_P(EngineRoom, WithASmallBudgetWarmTurnsStillEqualColdOnes) {

@@ -27,6 +27,7 @@ struct World {
   std::size_t budget_pages;
   CacheStore store = CacheStore::reference;
   bool gives_up = true;  // the budget is small, and room is made, entries expire
+  int alphabet = 2;      // more: many entries that leave one block at the same place
 };
 
 class Model {
@@ -61,6 +62,7 @@ class Model {
     options.min_prefix = 4;
     options.ttl_ms = 500;
     options.ghosts_per_salt = 50;
+    options.idle_salts_max = 1;  // of two
     return options;
   }
 
@@ -78,7 +80,8 @@ class Model {
     return tokens;
   }
   void append(Tokens& tokens, std::int64_t count) {
-    for (; count > 0; count--) tokens.push_back(static_cast<TokenId>(random_.below(2)));
+    for (; count > 0; count--)
+      tokens.push_back(static_cast<TokenId>(random_.below(world_.alphabet)));
   }
   std::size_t pick(std::size_t count) {
     return static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(count)));
@@ -286,6 +289,7 @@ INSTANTIATE_TEST_SUITE_P(
         World{"WideWindowTight", {kStandard, window(100), window(5)}, 80},
         World{"ChunkTight", {kStandard, chunk(8)}, 60},
         World{"WideChunkTight", {chunk(96), kStandard}, 60},
+        World{"ManySiblingsTight", {kStandard, window(8)}, 90, CacheStore::reference, true, 40},
         World{"NoStandardTight", {window(20), chunk(64)}, 40},
         World{
             "AllMaterialised", {kStandard, window(70), chunk(24)}, 100, CacheStore::materialised}),
