@@ -74,7 +74,7 @@ Result<PreparedPrompt> Bundle::prepare_chat(const std::vector<ChatMessage>& mess
   options.eos_token = spelling(*tokenizer_, tokenizer_->eos());
   TRY_ASSIGN(const std::string prompt, template_->render(messages, options));
   PreparedPrompt prepared;
-  TRY_ASSIGN(prepared.ids, encode_prompt(prompt));
+  TRY_ASSIGN(prepared.ids, encode_prompt(prompt, "messages"));
   options.add_generation_prompt = false;
   // Some templates cannot render a history that ends here: then there is no boundary, no error.
   const Result<std::string> history = template_->render(messages, options);
@@ -86,11 +86,23 @@ Result<PreparedPrompt> Bundle::prepare_chat(const std::vector<ChatMessage>& mess
 
 Result<PreparedPrompt> Bundle::prepare_text(std::string_view text) const {
   PreparedPrompt prepared;
-  TRY_ASSIGN(prepared.ids, encode_prompt(text));
+  TRY_ASSIGN(prepared.ids, encode_prompt(text, "prompt"));
   return prepared;
 }
 
-Result<std::vector<TokenId>> Bundle::encode_prompt(std::string_view text) const {
+// A text that can never fit is refused by its size: tokenising megabytes takes seconds, in which
+// nobody else's request is prepared.
+Result<std::vector<TokenId>> Bundle::encode_prompt(std::string_view text,
+                                                   std::string_view param) const {
+  const std::size_t least = tokenizer_->least_tokens(text);
+  const auto room = static_cast<std::size_t>(model_->config().context_length);
+  if (least >= room) {
+    return fail(Errc::exhausted,
+                fmt::format("the prompt has at least {} tokens ({} bytes), but the context length "
+                            "is {} tokens and the reply needs at least 1",
+                            least, text.size(), room),
+                std::string(param));
+  }
   TRY_ASSIGN(std::vector<TokenId> ids, tokenizer_->encode(text, AddSpecial::no, ParseSpecial::yes));
   const std::optional<TokenId> bos = tokenizer_->bos();
   if (add_bos_ && bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
@@ -113,7 +125,7 @@ Result<Position> Bundle::common_with_history(const std::vector<TokenId>& ids,
       return static_cast<Position>(ids.size() - added.size());
     }
   }
-  TRY_ASSIGN(const std::vector<TokenId> without, encode_prompt(history));
+  TRY_ASSIGN(const std::vector<TokenId> without, encode_prompt(history, "messages"));
   return common_prefix(ids, without);
 }
 

@@ -34,14 +34,16 @@ class Bundle {
 
   // Messages to prompt ids. The history boundary is the common token prefix of the rendering with
   // and without generation prompt, backed to the end of its last special token (else by 8 tokens).
-  // Errors: invalid_argument (the template's message), unsupported (no template).
+  // Errors: invalid_argument (the template's message), unsupported (no template), exhausted (so
+  // long a text that it cannot fit into the model's context; both numbers).
   Result<PreparedPrompt> prepare_chat(const std::vector<ChatMessage>& messages) const;
   // Plain text to prompt ids, bos in front where the model wants it (never twice).
+  // Errors: invalid_argument (no UTF-8), exhausted as above.
   Result<PreparedPrompt> prepare_text(std::string_view text) const;
 
  private:
   Bundle() = default;
-  Result<std::vector<TokenId>> encode_prompt(std::string_view text) const;
+  Result<std::vector<TokenId>> encode_prompt(std::string_view text, std::string_view param) const;
   Result<Position> common_with_history(const std::vector<TokenId>& ids, std::string_view prompt,
                                        std::string_view history) const;
   Position back_to_stable(const std::vector<TokenId>& ids, Position common) const;

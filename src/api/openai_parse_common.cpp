@@ -1,5 +1,6 @@
 // The fields that chat and completions share, and the table of those that we refuse by name.
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include <fmt/core.h>
@@ -225,6 +226,13 @@ ApiStatus parse_seed(FieldReader& reader, GenerationFields& fields) {
   if (const std::uint64_t* seed = value->if_uint64()) {
     fields.sampling.seed = *seed;
     return {};
+  }
+  if (value->is_number() && std::abs(value->to_number<double>()) > 1e18 && !value->is_int64()) {
+    return refuse(400, "invalid_value",
+                  fmt::format("seed: got {}, expected {} to {}", to_json(*value),
+                              std::numeric_limits<std::int64_t>::min(),
+                              std::numeric_limits<std::uint64_t>::max()),
+                  "seed");
   }
   TRY_ASSIGN(const auto seed, reader.integer("seed", std::numeric_limits<std::int64_t>::min(),
                                              std::numeric_limits<std::int64_t>::max()));

@@ -47,7 +47,8 @@ Result<std::size_t> regular_file_size(int descriptor, const std::filesystem::pat
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: a named pipe without a writer is refused, not waited for.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return system_error("open", path);
   TRY_ASSIGN(const std::size_t size, regular_file_size(file.get(), path));
   if (size == 0) return fail(Errc::unsupported, fmt::format("{} is empty", path.string()));

@@ -22,6 +22,12 @@ std::vector<ChatMessage> first_messages(const Options& options) {
   return {{"system", options.system}};
 }
 
+Result<TerminalReply> reply_to(Stack& stack, const Options& options,
+                               const std::vector<ChatMessage>& messages) {
+  TRY_ASSIGN(PreparedPrompt prompt, stack.bundle->prepare_chat(messages));
+  return print_reply(stack, options, std::move(prompt));
+}
+
 }  // namespace
 
 int run_chat(const Options& options) {
@@ -50,9 +56,7 @@ int run_chat(const Options& options) {
       continue;
     }
     messages.push_back({"user", line});
-    Result<PreparedPrompt> prompt = stack->bundle->prepare_chat(messages);
-    if (!prompt) return report(prompt.error());
-    const Result<TerminalReply> reply = print_reply(*stack, options, std::move(*prompt));
+    const Result<TerminalReply> reply = reply_to(*stack, options, messages);
     if (!reply || reply->end.error) {  // the conversation stays usable: the message is taken back
       report(reply ? *reply->end.error : reply.error());
       messages.pop_back();

@@ -1,4 +1,5 @@
 // The table itself. Order = order in --help and in the README.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
@@ -62,6 +63,14 @@ Status set_cache_store(CacheStore& target, std::string_view text) {
   return {};
 }
 
+Status set_log_level(std::string& target, std::string_view text) {
+  constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error", "off"};
+  if (std::ranges::find(kLevels, text) == std::end(kLevels)) {
+    return refuse(text, "debug, info, warn, error or off");
+  }
+  return set_text(target, text);
+}
+
 constexpr const char* kAll = "serve run generate bench inspect";
 constexpr const char* kModel = "serve run generate bench";
 constexpr const char* kSample = "run generate";
@@ -71,7 +80,11 @@ constexpr std::array kOptions = {
     OptionSpec{"-m,--model", "REPRISE_MODEL", "PATH", "", kModel, "GGUF file of the model",
                [](Options& o, std::string_view t) { return set_text(o.model, t); }},
     OptionSpec{"--host", "REPRISE_HOST", "ADDRESS", "127.0.0.1", "serve", "address to listen on",
-               [](Options& o, std::string_view t) { return set_text(o.host, t); }},
+               [](Options& o, std::string_view t) -> Status {
+                 // An empty name would mean every address of the machine.
+                 if (t.empty()) return refuse(t, "an address or a name");
+                 return set_text(o.host, t);
+               }},
     OptionSpec{"--port", "REPRISE_PORT", "N", "8080", "serve",
                "port to listen on; 0: the system chooses",
                [](Options& o, std::string_view t) { return set_number(o.port, t, 0, 65535); }},
@@ -190,7 +203,7 @@ constexpr std::array kOptions = {
                [](Options& o, std::string_view t) { return set_text(o.isa, t); }},
     OptionSpec{"--log-level", "REPRISE_LOG_LEVEL", "LEVEL", "info", kAll,
                "debug, info, warn, error or off",
-               [](Options& o, std::string_view t) { return set_text(o.log_level, t); }},
+               [](Options& o, std::string_view t) { return set_log_level(o.log_level, t); }},
 };
 
 }  // namespace
@@ -215,6 +228,7 @@ Result<std::size_t> parse_bytes(std::string_view text, std::size_t whole) {
   else if (unit == "%")
     factor = static_cast<double>(whole) / 100;
   const double bytes = value * factor;
+  if (unit == "%" && value > 100) return refuse(text, "at most 100 %");
   if (error != std::errc{} || !(bytes >= 1) || bytes > 1e18) {
     return refuse(text, "a number with B, K, M, G, KiB, MiB, GiB or %");
   }

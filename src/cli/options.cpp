@@ -57,9 +57,11 @@ void add_option(CLI::App& app, const OptionSpec& spec, ParseState& state) {
 }
 
 std::vector<std::string> known_words(std::string_view command) {
-  std::vector<std::string> words = {"--help", "--version", "--no-prompt-cache"};
+  std::vector<std::string> words = {"--help", "--version"};
   for (const OptionSpec& option : option_table()) {
-    if (command.empty() || option.belongs_to(command)) words.push_back(long_flag(option));
+    if (!command.empty() && !option.belongs_to(command)) continue;
+    words.push_back(long_flag(option));
+    if (words.back() == "--prompt-cache") words.emplace_back("--no-prompt-cache");
   }
   if (command.empty()) {
     for (const CommandSpec& spec : command_table()) words.emplace_back(spec.name);
@@ -119,17 +121,23 @@ Result<ParsedCommand> parse_command_line(const std::vector<std::string>& argumen
   } catch (const CLI::Error& error) {
     return fail(Errc::invalid_argument, error.what());
   }
+  const std::vector<std::string> extras = app.remaining();
   for (std::size_t i = 0; i < commands.size(); i++) {
     if (!commands[i]->parsed()) continue;
-    const std::vector<std::string> extras = commands[i]->remaining();
-    if (!extras.empty())
-      return std::unexpected(unknown_word(extras.front(), command_table()[i].name));
+    if (!extras.empty()) {  // would be lost in silence
+      return fail(
+          Errc::invalid_argument,
+          fmt::format("got \"{}\" before the command: options follow it (reprise {} {} ...)",
+                      extras.front(), command_table()[i].name, extras.front()));
+    }
+    const std::vector<std::string> unknown = commands[i]->remaining();
+    if (!unknown.empty())
+      return std::unexpected(unknown_word(unknown.front(), command_table()[i].name));
     if (state.error) return std::unexpected(*state.error);
     parsed.command = &command_table()[i];
     parsed.options = std::move(state.options);
     return parsed;
   }
-  const std::vector<std::string> extras = app.remaining();
   if (!extras.empty()) return std::unexpected(unknown_word(extras.front(), ""));
   parsed.text = app.help();
   return parsed;

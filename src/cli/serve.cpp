@@ -1,4 +1,5 @@
 // `reprise serve`: the engine behind the HTTP server, until a signal.
+#include <csignal>
 #include <filesystem>
 #include <string>
 
@@ -27,9 +28,17 @@ std::string curl_line(const std::string& url, bool chat, bool key) {
       url, header);
 }
 
+// IPv6 addresses stand in brackets (RFC 3986 section 3.2.2).
+std::string base_url(const std::string& host, int port) {
+  return host.find(':') == std::string::npos ? fmt::format("http://{}:{}", host, port)
+                                             : fmt::format("http://[{}]:{}", host, port);
+}
+
 }  // namespace
 
 int run_serve(const Options& options) {
+  // A log whose reader left must not end the server.
+  std::signal(SIGPIPE, SIG_IGN);
   Result<Stack> stack = Stack::load(options);
   if (!stack) return report(stack.error());
   if (const Status started = stack->start_engine(options); !started) return report(started.error());
@@ -50,7 +59,7 @@ int run_serve(const Options& options) {
   if (!server) return report(server.error());
 
   const EngineOptions& engine = stack->engine->options();
-  const std::string url = fmt::format("http://{}:{}", options.host, (*server)->port());
+  const std::string url = base_url(options.host, (*server)->port());
   spdlog::info("context {} tokens, {} MiB for keys and values, prompt cache {}",
                engine.context_length, engine.kv_budget_bytes >> 20,
                engine.cache.enabled ? "on" : "off");
@@ -58,6 +67,11 @@ int run_serve(const Options& options) {
              curl_line(url, stack->bundle->has_chat_template(), !options.api_keys.empty()));
   std::fflush(stdout);
   (*server)->run(true);
+  // The server's signal handling ends with it: one more signal, while memory is given back, must
+  // not make a clean end look like a crash.
+  server->reset();
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
   spdlog::info("stopped");
   return 0;
 }

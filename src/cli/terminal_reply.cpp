@@ -75,6 +75,14 @@ GenerationRequest make_request(Stack& stack, const Options& options, PreparedPro
 }  // namespace
 
 Result<TerminalReply> print_reply(Stack& stack, const Options& options, PreparedPrompt prompt) {
+  const auto context_length = static_cast<std::size_t>(stack.engine->options().context_length);
+  if (prompt.ids.size() >= context_length) {
+    return fail(Errc::invalid_argument,
+                fmt::format("the prompt has {} tokens, but the context length is {} tokens and the "
+                            "reply needs at least 1",
+                            prompt.ids.size(), context_length),
+                "--ctx-size");
+  }
   Outcome outcome;
   GenerationRequest request = make_request(stack, options, std::move(prompt));
   request.sink = std::make_unique<TerminalSink>(stack.bundle->tokenizer(), outcome);

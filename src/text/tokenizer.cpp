@@ -1,6 +1,8 @@
 // Tokenizer over text-ffi: the vocabulary is handed over once, the token table is read in place.
 #include "text/tokenizer.h"
 
+#include <algorithm>
+#include <bitset>
 #include <utility>
 
 #if defined(__GLIBC__)
@@ -54,11 +56,28 @@ TextVocabulary lent_form(const Vocabulary& vocabulary, const std::vector<TextSli
 
 struct Tokenizer::State {
   std::unique_ptr<TextTokenizer, FreeTokenizer> tokenizer;
+  std::size_t longest_bytes = 1;      // of the text that one token can stand for
+  std::bitset<256> bytes_with_token;  // that a text cannot have without having tokens for them
   TextTokenTable table{};
   std::optional<TokenId> bos, eos;
 
   bool has(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < table.count; }
+  void note_lengths(const Vocabulary& vocabulary);
 };
+
+// Bytes without a token of their own may vanish, or share one unknown token: they count for
+// nothing. In a scored vocabulary a whole character is unknown or not, so there it is all bytes or
+// none.
+void Tokenizer::State::note_lengths(const Vocabulary& vocabulary) {
+  const bool is_scored = vocabulary.kind == VocabularyKind::scores;
+  for (std::size_t id = 0; id < table.count; id++) {
+    const std::size_t size = table.offsets[id + 1] - table.offsets[id];
+    if (size == 1) bytes_with_token.set(table.bytes[table.offsets[id]]);
+    // Two spellings in a text, " " and the longer one of the vocabulary, are the same to it.
+    longest_bytes = std::max(longest_bytes, is_scored ? vocabulary.tokens[id].size() : size);
+  }
+  if (is_scored && !bytes_with_token.all()) bytes_with_token.reset();
+}
 
 Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
@@ -85,6 +104,7 @@ Result<Tokenizer> Tokenizer::from_vocabulary(const Vocabulary& vocabulary) {
   state->table = text_tokenizer_table(tokenizer);
   state->bos = vocabulary.bos;
   state->eos = vocabulary.eos;
+  state->note_lengths(vocabulary);
 #if defined(__GLIBC__)
   malloc_trim(0);  // building takes tens of megabytes that nothing needs again
 #endif
@@ -102,6 +122,17 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, AddSpecial
   std::vector<TokenId> result(ids.data, ids.data + ids.size);
   text_ids_free(&ids);
   return result;
+}
+
+std::size_t Tokenizer::least_tokens(std::string_view text) const {
+  const auto counted = std::ranges::count_if(text, [this](char byte) {
+    return state_->bytes_with_token[static_cast<unsigned char>(byte)];
+  });
+  const auto counted_bytes = static_cast<std::size_t>(counted);
+  // Composing characters (Unicode NFC, before merges) leaves a third at least.
+  const bool is_ascii =
+      std::ranges::all_of(text, [](char byte) { return static_cast<unsigned char>(byte) < 0x80; });
+  return counted_bytes / (state_->longest_bytes * (is_ascii ? 1 : 3));
 }
 
 std::size_t Tokenizer::size() const {

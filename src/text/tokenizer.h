@@ -33,6 +33,10 @@ class Tokenizer {
   Result<std::vector<TokenId>> encode(std::string_view text, AddSpecial add,
                                       ParseSpecial parse) const;
 
+  // At least so many tokens, without tokenising: no token stands for more bytes of text than the
+  // longest one has. Bytes that could be unknown characters are not counted.
+  std::size_t least_tokens(std::string_view text) const;
+
   std::size_t size() const;
   bool is_special(TokenId id) const;
   // The bytes that the token stands for (a special token: its spelling). Empty for ids without a

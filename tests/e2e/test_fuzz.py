@@ -12,17 +12,15 @@ import pytest
 from texts import SYSTEM, WORDS, words
 
 SEEDS = range(1, 1 + int(os.environ.get("REPRISE_FUZZ_SEEDS", "1")))
-ROUNDS = 12  # of one seed, each of one to four requests at once
+ROUNDS = 9  # of one seed, each of one to four requests at once
 AT_ONCE_MAX = 4
 SYSTEMS = [SYSTEM, words(40, seed=900), None]
 # Model, budget, prompt tokens at which a conversation ends, flags. The budget has room for not much
 # more than one of the longest prompts: some requests at once must preempt each other.
 SETTINGS = [
-    pytest.param("smollm2", "16M", 400, (), id="smollm2"),
-    pytest.param("gemma3", "24M", 900, (), id="gemma3"),
-    pytest.param(
-        "gemma3", "40M", 1500, ("--cache-store", "materialised"), id="gemma3-materialised"
-    ),
+    pytest.param("smollm2", "20M", 400, (), id="smollm2"),
+    pytest.param("gemma3", "14M", 600, (), id="gemma3"),
+    pytest.param("gemma3", "20M", 900, ("--cache-store", "materialised"), id="gemma3-materialised"),
 ]
 
 
@@ -56,8 +54,8 @@ class Ask:
         path = b"/v1/chat/completions" if self.is_chat else b"/v1/completions"
         with server.connect() as connection:
             connection.sendall(
-                b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
-                % (path, len(body), body)
+                b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                b"Content-Length: %d\r\n\r\n%s" % (path, len(body), body)
             )
             received = 0
             while received < self.leaves_after:
@@ -79,7 +77,7 @@ class Fuzzer:
     histories: list = field(default_factory=list)  # [(subject, answer)], of finished requests
 
     def user(self, count=None):
-        count = count or self.draw.choice([1, 5, 20, 60, 150])
+        count = count or self.draw.choice([1, 20, 60, 150, 250])
         return {"role": "user", "content": words(count, seed=self.draw.randrange(10**6))}
 
     def new_chat(self):
@@ -162,7 +160,7 @@ class Fuzzer:
         return ask
 
     def round(self, warm, cold, pool):
-        asks = [self.ask() for _ in range(self.draw.randint(1, AT_ONCE_MAX))]
+        asks = [self.ask() for _ in range(self.draw.choice([1, 2, AT_ONCE_MAX, AT_ONCE_MAX]))]
         if self.draw.random() < 0.2:
             asks[-1] = Ask(asks[0].subject, asks[0].options)  # the same at the same time
         staying = [ask for ask in asks if ask.leaves_after < 0]
@@ -204,7 +202,7 @@ def test_random_conversations_equal_cold_ones(servers, model, budget, tokens_max
                 assert stats["used_bytes"] == stats["cache_bytes_all"]
                 assert stats["used_bytes"] <= stats["capacity_bytes"]
     hits = counter(warm, "reprise_cache_hits_total")
-    assert hits >= 8 * len(SEEDS)
+    assert hits >= 6 * len(SEEDS)
     assert counter(warm, "reprise_cache_tokens_reused_total") >= 100 * hits
     assert counter(warm, "reprise_cache_evictions_total") > 0
     print(hits, "hits,", counter(warm, "reprise_preemptions_total"), "preemptions")

@@ -1,8 +1,10 @@
 # Bad input gets a clear error in OpenAI's form, clients that leave cost nothing, the server lives.
 import http.client
 import json
+import os
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
@@ -18,9 +20,7 @@ def post(server, path, body, headers=None):
     """Status and parsed body of a POST with any bytes."""
     connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    connection.request(
-        "POST", path, data, {"Content-Type": "application/json", **(headers or {})}
-    )
+    connection.request("POST", path, data, {"Content-Type": "application/json", **(headers or {})})
     reply = connection.getresponse()
     result = reply.status, json.loads(reply.read())
     connection.close()
@@ -112,11 +112,40 @@ def test_a_prompt_beyond_the_context_names_both_numbers(server):
 
 def test_a_body_over_the_limit(servers):
     server = servers.get("smollm2", "--max-body", "64K")
-    status, reply = post(
-        server, CHAT, chat(messages=[{"role": "user", "content": "x" * 100_000}])
-    )
+    status, reply = post(server, CHAT, chat(messages=[{"role": "user", "content": "x" * 100_000}]))
     assert status == 413 and reply["error"]["message"]
     assert server.chat(HELLO, max_tokens=1).completion_tokens == 1
+
+
+def test_megabytes_of_prompt_are_refused_unread(server):
+    """Tokenising them would take seconds, in which no other request is prepared."""
+    begin = time.monotonic()
+    before = server.resident_bytes()
+    for piece in ("x ", "é", " ", "<|im_start|>"):
+        text = piece * ((12 << 20) // len(piece.encode()))
+        requests = (
+            (COMPLETIONS, {"prompt": text}),
+            (CHAT, {"messages": [dict(HELLO[0], content=text)]}),
+        )
+        for path, body in requests:
+            status, reply = post(server, path, json.dumps(body, ensure_ascii=False).encode())
+            assert status == 400 and reply["error"]["code"] == "context_length_exceeded"
+            assert "8192" in reply["error"]["message"]
+    assert time.monotonic() - begin < 20  # it took 100 and more
+    assert server.resident_bytes() - before < 300e6  # it took 2 GB
+    assert server.complete("One two three", max_tokens=1).completion_tokens == 1
+
+
+def test_errors_of_the_connection_carry_the_cors_header(servers):
+    server = servers.get("smollm2", "--api-key", "alpha,beta", "--cors-origin", "*")
+    with server.connect() as connection:
+        connection.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nOrigin: http://a\r\n"
+            b"Content-Length: 999999999\r\n\r\n"
+        )
+        reply = connection.recv(65536)
+    assert reply.startswith(b"HTTP/1.1 413 ")
+    assert b"\r\naccess-control-allow-origin: *\r\n" in reply
 
 
 def pages_add_up(stats):
@@ -178,9 +207,7 @@ def test_a_client_that_leaves_during_a_long_prefill_stops_the_work(server):
 def test_slow_and_silent_clients_do_not_hold_others(server):
     idle = [server.connect() for _ in range(50)]
     half = server.connect()
-    half.sendall(
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{"
-    )
+    half.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
     assert server.complete("One two three", max_tokens=2).completion_tokens == 2
     for connection in [*idle, half]:
         connection.close()
@@ -217,17 +244,18 @@ def test_signals_stop_the_server_and_running_replies_finish(servers):
             break
         received += piece
     assert b"[DONE]" in received
-    assert server.stop() == 0
+    assert server.stop() == 0  # one more signal, while it ends
 
 
 def test_wrong_starts_end_in_one_line(servers, tmp_path):
-    import subprocess
-
+    os.mkfifo(tmp_path / "pipe.gguf")
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\x03\0\0\0" + b"\xff" * 40)
     cases = [
         (["serve", "-m", str(tmp_path / "none.gguf")], 1, "none.gguf"),
         (["serve", "-m", str(broken)], 1, ""),
+        (["serve", "-m", str(tmp_path)], 1, "regular file"),
+        (["serve", "-m", str(tmp_path / "pipe.gguf")], 1, "regular file"),
         (["serve"], 1, "model"),
         (["serve", "--prot", "1"], 2, "--port"),
         (["serv"], 2, "serve"),
@@ -247,3 +275,33 @@ def test_wrong_starts_end_in_one_line(servers, tmp_path):
             arguments,
             done.stderr,
         )
+
+
+@pytest.mark.parametrize("size", [0, 1, 23, 24, 1000, 100_000, 1_800_000, 50_000_000])
+def test_cut_model_files_end_in_one_line(servers, tmp_path, size):
+    cut = tmp_path / "cut.gguf"
+    with open(servers.model_path("smollm2"), "rb") as model:
+        cut.write_bytes(model.read(size))
+    done = subprocess.run(
+        [servers.binary(), "generate", "-m", str(cut), "-p", "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "cut.gguf" in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_a_line_that_cannot_be_answered_does_not_end_the_chat(servers):
+    lines = b"\n\na\xff\xfe\n" + b"word " * 9000 + b"\nSay hello.\n"
+    done = subprocess.run(
+        [servers.binary(), "run", "-m", servers.model_path("smollm2"), "-n", "4"],
+        input=lines,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0 and len(done.stdout.strip()) > 0
+    assert b"not UTF-8" in done.stderr
+    assert b"8192" in done.stderr and b"tokens" in done.stderr

@@ -77,6 +77,20 @@ TEST_F(BundleTest, TemplateErrorsNameTheMessages) {
   EXPECT_NE(prompt.error().message.find("alternate"), std::string::npos) << prompt.error().message;
 }
 
+TEST_F(BundleTest, TextsThatCanNeverFitAreRefusedUnread) {
+  const std::string text(4 << 20, 'a');
+  const Result<PreparedPrompt> plain = bundle->prepare_text(text);
+  ASSERT_FALSE(plain);
+  EXPECT_EQ(plain.error().code, Errc::exhausted);
+  EXPECT_EQ(plain.error().field, "prompt");
+  EXPECT_NE(plain.error().message.find("4194304 bytes"), std::string::npos)
+      << plain.error().message;
+  const Result<PreparedPrompt> chat = bundle->prepare_chat({{"user", text}});
+  ASSERT_FALSE(chat);
+  EXPECT_EQ(chat.error().code, Errc::exhausted);
+  EXPECT_EQ(chat.error().field, "messages");
+}
+
 TEST_F(BundleTest, MissingFile) {
   const Result<Bundle> loaded = Bundle::load("/nowhere/at/all.gguf", pool, {});
   ASSERT_FALSE(loaded);

@@ -384,6 +384,7 @@ TEST_F(ServiceTest, Metrics) {
   EXPECT_EQ(reply.head.content_type, "text/plain; version=0.0.4; charset=utf-8");
   for (const char* line :
        {"# TYPE reprise_requests_accepted_total counter", "reprise_requests_accepted_total 1",
+        "reprise_preemptions_total 0",
         R"(reprise_http_replies_total{endpoint="chat",status="200"} 1)",
         R"(reprise_http_replies_total{endpoint="chat",status="400"} 1)",
         "reprise_time_to_first_token_seconds_count 1", "reprise_request_duration_seconds_count 1",
@@ -394,10 +395,18 @@ TEST_F(ServiceTest, Metrics) {
 }
 
 TEST_F(ServiceTest, ErrorReplyForTheConnection) {
+  ServiceOptions options;
+  options.allowed_origin = "https://a.example";
+  start({}, {}, options);
   std::string body;
-  const ReplyHead head = Service::error_reply(413, "body_too_large", "got 17, expected 16", body);
+  const ReplyHead head = service->error_reply(413, "body_too_large", "got 17, expected 16", body);
   EXPECT_EQ(head.status, 413);
   EXPECT_EQ(head.content_type, "application/json");
+  const std::vector<std::pair<std::string, std::string>> cors = {
+      {"access-control-allow-origin", "https://a.example"},
+      {"access-control-expose-headers", "x-reprise-cache, retry-after"},
+      {"vary", "origin"}};
+  EXPECT_EQ(head.headers, cors);
   EXPECT_EQ(body, R"({"error":{"message":"got 17, expected 16","type":"invalid_request_error",)"
                   R"("param":null,"code":"body_too_large"}})");
 }

@@ -70,6 +70,10 @@ TEST(Options, BadValuesNameTheFlagAndTheRange) {
       {{"generate", "--temperature", "nan"}, "--temperature", "100"},
       {{"generate", "--top-p", "0"}, "--top-p", "1"},
       {{"serve", "--port"}, "--port", ""},
+      {{"serve", "--host", ""}, "--host", "an address"},
+      {{"serve", "--log-level", "loud"}, "--log-level", "warn"},
+      {{"serve", "--prompt-cache-capacity", "101%"}, "--prompt-cache-capacity", "100 %"},
+      {{"--port", "80", "serve", "-m", "x"}, "--port", "before the command"},
   };
   for (const auto& c : cases) {
     const auto parsed = parse_command_line(c.words);
@@ -93,6 +97,11 @@ TEST(Options, UnknownWordsGetTheNearestOne) {
     EXPECT_NE(parsed.error().message.find(hint), std::string::npos) << parsed.error().message;
   }
   EXPECT_EQ(nearest_word("zzzzzz", Words{"serve", "run"}), "");
+  // Only what the command has: `generate` has no switch for the prompt cache.
+  const auto parsed = parse_command_line({"generate", "--prompt-cache", "off"});
+  ASSERT_FALSE(parsed.has_value());
+  EXPECT_EQ(parsed.error().message.find("did you mean"), std::string::npos)
+      << parsed.error().message;
 }
 
 TEST(Options, HelpListsEveryOptionOfACommand) {

@@ -159,6 +159,7 @@ TEST(Request, AnOversizeBodyIs413AndTheClientSeesItWhileItStillSends) {
   EchoDesk desk;
   ServiceOptions limits;
   limits.body_bytes_max = 1000;
+  limits.allowed_origin = "https://a.example";
   const std::string body(8 << 20, 'a');
   const std::string heads[] = {
       "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8388608\r\n\r\n",
@@ -171,6 +172,8 @@ TEST(Request, AnOversizeBodyIs413AndTheClientSeesItWhileItStillSends) {
     ASSERT_TRUE(reply);
     EXPECT_EQ(reply->status, 413);
     EXPECT_EQ(reply->headers.at("connection"), "close");
+    // Else a browser's script could not read why.
+    EXPECT_EQ(reply->headers.at("access-control-allow-origin"), "https://a.example");
   }
   EXPECT_EQ(desk.requests, 0);
 }

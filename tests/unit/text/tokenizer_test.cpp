@@ -99,6 +99,36 @@ TEST(MergesTokenizer, MergesInOrderWithinWords) {
   EXPECT_EQ(spelled(tokenizer, "<turn>", AddSpecial::no, ParseSpecial::no), "<turn>");
 }
 
+// Never more than there are, whatever the text; enough to refuse megabytes.
+TEST(Tokenizer, LeastTokens) {
+  OwnedVocabulary few;
+  few.tokens = {"<unk>", "▁", "a"};
+  few.vocabulary.types = {TokenType::unknown, TokenType::normal, TokenType::normal};
+  few.vocabulary.scores = {0, -1, -2};
+  few.vocabulary.unknown = 0;
+  const Tokenizer unknowns = tokenizer_of(few);
+  const Tokenizer scores = tokenizer_of(scores_vocabulary(kLearned));
+  const Tokenizer merges = tokenizer_of(merges_vocabulary({"a b", "Ġ ab", "b c", "Ã ©"}));
+  const auto repeated = [](std::string_view piece) {
+    std::string text;
+    for (int i = 0; i < 1000; i++) text += piece;
+    return text;
+  };
+  for (const Tokenizer* tokenizer : {&unknowns, &scores, &merges}) {
+    for (const std::string_view piece :
+         {"a", " ", "▁", "é", "abc ab", "<turn>", "<s>", "\xF4\x8F\xBF\xBF", "xyz", "\n", "\x04"}) {
+      const std::string text = repeated(piece);
+      const auto ids = tokenizer->encode(text, AddSpecial::no, ParseSpecial::yes);
+      ASSERT_TRUE(ids);
+      EXPECT_LE(tokenizer->least_tokens(text), ids->size()) << piece;
+    }
+    EXPECT_EQ(tokenizer->least_tokens(""), 0);
+  }
+  EXPECT_EQ(unknowns.least_tokens(repeated("xyz")), 0);
+  EXPECT_GE(scores.least_tokens(repeated("abc ab")), 100);
+  EXPECT_GE(merges.least_tokens(repeated("abc ab")), 100);
+}
+
 TEST(Tokenizer, LooksUpTokens) {
   const Tokenizer tokenizer = tokenizer_of(merges_vocabulary({"a b"}));
   EXPECT_EQ(tokenizer.find("<s>"), TokenId{0});
