@@ -63,6 +63,16 @@ int run_serve(const Options& options) {
   spdlog::info("context {} tokens, {} MiB for keys and values, prompt cache {}",
                engine.context_length, engine.kv_budget_bytes >> 20,
                engine.cache.enabled ? "on" : "off");
+  const std::size_t whole_context = stack->bundle->model()
+                                        .config()
+                                        .kv_layout(engine.kv_type)
+                                        .sequence_bytes(engine.context_length);
+  if (whole_context > engine.kv_budget_bytes) {
+    spdlog::warn(
+        "a full context takes {} MiB, more than --prompt-cache-capacity: longer replies end in "
+        "errors",
+        whole_context >> 20);
+  }
   fmt::print("reprise serves {} at {}\n\n  {}\n\n", service_options.model_alias, url,
              curl_line(url, stack->bundle->has_chat_template(), !options.api_keys.empty()));
   std::fflush(stdout);

@@ -168,6 +168,31 @@ std::vector<double> rope_inverse_frequencies(int rotary_dim, double theta, doubl
   return inverse;
 }
 
+Result<AttentionWeights> bind_attention(const ModelConfig& config, std::size_t layer,
+                                        WeightLoader& loader) {
+  const LayerConfig& shape = config.layers[layer];
+  const std::string at = fmt::format("blk.{}.attn_", layer);
+  const int query_rows = shape.heads * shape.head_dim;
+  const int attended_rows = shape.heads * shape.value_dim;
+  AttentionWeights weights;
+  TRY_ASSIGN(weights.query, loader.linear(at + "q", query_rows, config.hidden));
+  TRY_ASSIGN(weights.key, loader.linear(at + "k", shape.kv_heads * shape.head_dim, config.hidden));
+  TRY_ASSIGN(weights.value,
+             loader.linear(at + "v", shape.kv_heads * shape.value_dim, config.hidden));
+  TRY_ASSIGN(weights.output, loader.linear(at + "output", config.hidden, attended_rows));
+  return weights;
+}
+
+Result<FeedForwardWeights> bind_feed_forward(const ModelConfig& config, std::size_t layer,
+                                             WeightLoader& loader) {
+  const std::string at = fmt::format("blk.{}.ffn_", layer);
+  FeedForwardWeights weights;
+  TRY_ASSIGN(weights.gate, loader.linear(at + "gate", config.feed_forward, config.hidden));
+  TRY_ASSIGN(weights.up, loader.linear(at + "up", config.feed_forward, config.hidden));
+  TRY_ASSIGN(weights.down, loader.linear(at + "down", config.hidden, config.feed_forward));
+  return weights;
+}
+
 Status bind_common(const ModelConfig& config, WeightLoader& loader, Family& family) {
   TRY_ASSIGN(family.embedding,
              loader.matrix("token_embd.weight", config.vocabulary, config.hidden));

@@ -75,6 +75,18 @@ Result<ModelConfig> read_common_config(const ConfigReader& reader, std::string_v
 // theta^(-2i/dim) for i < dim / 2, each divided by `factor` (linear scaling; 1: none).
 std::vector<double> rope_inverse_frequencies(int rotary_dim, double theta, double factor);
 
+// The projections of one block, under the names that GGUF gives them in every family.
+struct AttentionWeights {
+  Linear query, key, value, output;
+};
+struct FeedForwardWeights {
+  Linear gate, up, down;
+};
+Result<AttentionWeights> bind_attention(const ModelConfig& config, std::size_t layer,
+                                        WeightLoader& loader);
+Result<FeedForwardWeights> bind_feed_forward(const ModelConfig& config, std::size_t layer,
+                                             WeightLoader& loader);
+
 // The token embedding, the final norm and the head when it is there.
 Status bind_common(const ModelConfig& config, WeightLoader& loader, Family& family);
 

@@ -17,7 +17,8 @@ constexpr double kLocalTheta = 10'000.0;  // of windowed layers; most files do n
 struct Layer {
   std::vector<float> attention_norm, post_attention_norm, ffn_norm, post_ffn_norm;
   std::vector<float> query_norm, key_norm;
-  Linear query, key, value, output, gate, up, down;
+  AttentionWeights attention;
+  FeedForwardWeights feed_forward;
 };
 
 class Gemma3 : public Family {
@@ -30,9 +31,9 @@ class Gemma3 : public Family {
     const LayerConfig& shape = config.layers[static_cast<std::size_t>(layer)];
     pass.project(pass.normed_rows(), config.hidden,
                  [&](int row) { pass.norm(pass.hidden(row), w.attention_norm, pass.normed(row)); },
-                 {{&w.query, &pass.query_rows()},
-                  {&w.key, &pass.key_rows()},
-                  {&w.value, &pass.value_rows()}});
+                 {{&w.attention.query, &pass.query_rows()},
+                  {&w.attention.key, &pass.key_rows()},
+                  {&w.attention.value, &pass.value_rows()}});
     pass.for_each_row([&](int row) {
       pass.norm_heads(pass.query(row), shape.heads, w.query_norm);
       pass.norm_heads(pass.key(row), shape.kv_heads, w.key_norm);
@@ -41,17 +42,18 @@ class Gemma3 : public Family {
     });
     pass.attend(layer);
     pass.project(pass.attended_rows(), shape.heads * shape.value_dim, [](int) {},
-                 {{&w.output, &pass.branch_rows()}});
-    pass.project(pass.normed_rows(), config.hidden,
-                 [&](int row) {
-                   pass.norm(pass.branch(row), w.post_attention_norm, pass.branch(row));
-                   pass.add(pass.hidden(row), pass.branch(row), config.hidden);
-                   pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));
-                 },
-                 {{&w.gate, &pass.gate_rows()}, {&w.up, &pass.up_rows()}});
+                 {{&w.attention.output, &pass.branch_rows()}});
+    pass.project(
+        pass.normed_rows(), config.hidden,
+        [&](int row) {
+          pass.norm(pass.branch(row), w.post_attention_norm, pass.branch(row));
+          pass.add(pass.hidden(row), pass.branch(row), config.hidden);
+          pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));
+        },
+        {{&w.feed_forward.gate, &pass.gate_rows()}, {&w.feed_forward.up, &pass.up_rows()}});
     pass.project(pass.gate_rows(), config.feed_forward,
                  [&](int row) { pass.gelu_tanh_multiply(pass.gate(row), pass.up(row)); },
-                 {{&w.down, &pass.branch_rows()}});
+                 {{&w.feed_forward.down, &pass.branch_rows()}});
     pass.for_each_row([&](int row) {
       pass.norm(pass.branch(row), w.post_ffn_norm, pass.branch(row));
       pass.add(pass.hidden(row), pass.branch(row), config.hidden);
@@ -142,17 +144,8 @@ Result<std::unique_ptr<Family>> bind(const ModelConfig& config, WeightLoader& lo
     TRY_ASSIGN(layer.post_ffn_norm, loader.vector(at + "post_ffw_norm.weight", config.hidden));
     TRY_ASSIGN(layer.query_norm, loader.vector(at + "attn_q_norm.weight", shape.head_dim));
     TRY_ASSIGN(layer.key_norm, loader.vector(at + "attn_k_norm.weight", shape.head_dim));
-    TRY_ASSIGN(layer.query,
-               loader.linear(at + "attn_q", shape.heads * shape.head_dim, config.hidden));
-    TRY_ASSIGN(layer.key,
-               loader.linear(at + "attn_k", shape.kv_heads * shape.head_dim, config.hidden));
-    TRY_ASSIGN(layer.value,
-               loader.linear(at + "attn_v", shape.kv_heads * shape.value_dim, config.hidden));
-    TRY_ASSIGN(layer.output,
-               loader.linear(at + "attn_output", config.hidden, shape.heads * shape.value_dim));
-    TRY_ASSIGN(layer.gate, loader.linear(at + "ffn_gate", config.feed_forward, config.hidden));
-    TRY_ASSIGN(layer.up, loader.linear(at + "ffn_up", config.feed_forward, config.hidden));
-    TRY_ASSIGN(layer.down, loader.linear(at + "ffn_down", config.hidden, config.feed_forward));
+    TRY_ASSIGN(layer.attention, bind_attention(config, i, loader));
+    TRY_ASSIGN(layer.feed_forward, bind_feed_forward(config, i, loader));
     layers.push_back(std::move(layer));
   }
   std::unique_ptr<Family> family = std::make_unique<Gemma3>(std::move(layers));

@@ -13,7 +13,8 @@ namespace {
 
 struct Layer {
   std::vector<float> attention_norm, ffn_norm;
-  Linear query, key, value, output, gate, up, down;
+  AttentionWeights attention;
+  FeedForwardWeights feed_forward;
 };
 
 class Llama : public Family {
@@ -26,25 +27,26 @@ class Llama : public Family {
     const LayerConfig& shape = config.layers[static_cast<std::size_t>(layer)];
     pass.project(pass.normed_rows(), config.hidden,
                  [&](int row) { pass.norm(pass.hidden(row), w.attention_norm, pass.normed(row)); },
-                 {{&w.query, &pass.query_rows()},
-                  {&w.key, &pass.key_rows()},
-                  {&w.value, &pass.value_rows()}});
+                 {{&w.attention.query, &pass.query_rows()},
+                  {&w.attention.key, &pass.key_rows()},
+                  {&w.attention.value, &pass.value_rows()}});
     pass.for_each_row([&](int row) {
       pass.rotate(layer, row);
       pass.store(layer, row);
     });
     pass.attend(layer);
     pass.project(pass.attended_rows(), shape.heads * shape.value_dim, [](int) {},
-                 {{&w.output, &pass.branch_rows()}});
-    pass.project(pass.normed_rows(), config.hidden,
-                 [&](int row) {
-                   pass.add(pass.hidden(row), pass.branch(row), config.hidden);
-                   pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));
-                 },
-                 {{&w.gate, &pass.gate_rows()}, {&w.up, &pass.up_rows()}});
+                 {{&w.attention.output, &pass.branch_rows()}});
+    pass.project(
+        pass.normed_rows(), config.hidden,
+        [&](int row) {
+          pass.add(pass.hidden(row), pass.branch(row), config.hidden);
+          pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));
+        },
+        {{&w.feed_forward.gate, &pass.gate_rows()}, {&w.feed_forward.up, &pass.up_rows()}});
     pass.project(pass.gate_rows(), config.feed_forward,
                  [&](int row) { pass.silu_multiply(pass.gate(row), pass.up(row)); },
-                 {{&w.down, &pass.branch_rows()}});
+                 {{&w.feed_forward.down, &pass.branch_rows()}});
     pass.for_each_row(
         [&](int row) { pass.add(pass.hidden(row), pass.branch(row), config.hidden); });
   }
@@ -134,22 +136,12 @@ Result<ModelConfig> read_config(const GgufFile& file) {
 Result<std::unique_ptr<Family>> bind(const ModelConfig& config, WeightLoader& loader) {
   std::vector<Layer> layers;
   for (std::size_t i = 0; i < config.layers.size(); i++) {
-    const LayerConfig& shape = config.layers[i];
     const std::string at = fmt::format("blk.{}.", i);
     Layer layer;
     TRY_ASSIGN(layer.attention_norm, loader.vector(at + "attn_norm.weight", config.hidden));
     TRY_ASSIGN(layer.ffn_norm, loader.vector(at + "ffn_norm.weight", config.hidden));
-    TRY_ASSIGN(layer.query,
-               loader.linear(at + "attn_q", shape.heads * shape.head_dim, config.hidden));
-    TRY_ASSIGN(layer.key,
-               loader.linear(at + "attn_k", shape.kv_heads * shape.head_dim, config.hidden));
-    TRY_ASSIGN(layer.value,
-               loader.linear(at + "attn_v", shape.kv_heads * shape.value_dim, config.hidden));
-    TRY_ASSIGN(layer.output,
-               loader.linear(at + "attn_output", config.hidden, shape.heads * shape.value_dim));
-    TRY_ASSIGN(layer.gate, loader.linear(at + "ffn_gate", config.feed_forward, config.hidden));
-    TRY_ASSIGN(layer.up, loader.linear(at + "ffn_up", config.feed_forward, config.hidden));
-    TRY_ASSIGN(layer.down, loader.linear(at + "ffn_down", config.hidden, config.feed_forward));
+    TRY_ASSIGN(layer.attention, bind_attention(config, i, loader));
+    TRY_ASSIGN(layer.feed_forward, bind_feed_forward(config, i, loader));
     layers.push_back(std::move(layer));
   }
   std::unique_ptr<Family> family = std::make_unique<Llama>(std::move(layers));
