@@ -47,7 +47,9 @@ Result<Stack> Stack::load(const Options& options) {
                 "--model");
   }
   Stack stack;
-  TRY_ASSIGN(stack.kernels, kernels::choose_kernels(options.isa));
+  Result<const kernels::KernelTable*> kernels = kernels::choose_kernels(options.isa);
+  if (!kernels) return fail(kernels.error().code, kernels.error().message, "--isa");
+  stack.kernels = *kernels;
   const int threads = options.threads > 0 ? options.threads : usable_cpus();
   stack.pool = std::make_unique<ThreadPool>(threads);
   ProgressLine line;

@@ -259,6 +259,7 @@ def test_wrong_starts_end_in_one_line(servers, tmp_path):
         (["serve"], 1, "model"),
         (["serve", "--prot", "1"], 2, "--port"),
         (["serv"], 2, "serve"),
+        (["serve", "-m", "x", "--isa", "sse"], 1, "--isa"),
         (["serve", "--port", "99999"], 2, "65535"),
         (["inspect", str(broken)], 1, ""),
     ]
