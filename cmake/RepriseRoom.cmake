@@ -43,7 +43,7 @@ endfunction()
 
 # reprise_test(room SOURCES ... [USES ...]): one GoogleTest program a room, every case a ctest.
 function(reprise_test room)
-  cmake_parse_arguments(TEST "" "" "SOURCES;USES;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "" "" "SOURCES;USES" ${ARGN})
   add_executable(${room}_test ${TEST_SOURCES})
   target_include_directories(${room}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${room}_test PRIVATE reprise_${room} ${TEST_USES} GTest::gtest

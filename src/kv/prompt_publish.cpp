@@ -2,6 +2,14 @@
 #include "kv/prompt_trie.h"
 
 namespace reprise {
+namespace {
+
+// Whether `page` has every place that `other`, a page of the same block, has.
+bool holds_all_of(const PageRef& page, const PageRef& other) {
+  return !other || (page && page.first() <= other.first());
+}
+
+}  // namespace
 
 PromptCache::Node* PromptCache::Trie::find_child(Node* parent,
                                                  std::span<const TokenId> tokens) const {
@@ -64,7 +72,7 @@ bool PromptCache::Trie::covers(const Node& node, const SequenceCache& cache) con
   for (int group = 0; group < groups(); group++) {
     const PageRef& own = cache.page(group, node.start / kPagePositions);
     const PageRef& page = node.slot(group).page;
-    if (own && (!page || page.first() > own.first())) return false;
+    if (!holds_all_of(page, own)) return false;
   }
   return true;
 }
@@ -75,7 +83,7 @@ bool PromptCache::Trie::can_extend(const Node& leaf, const SequenceCache& cache)
   for (int group = 0; group < groups(); group++) {
     const PageRef& own = cache.page(group, leaf.start / kPagePositions);
     const PageRef& page = leaf.slot(group).page;
-    if (page && (!own || own.first() > page.first())) return false;
+    if (!holds_all_of(own, page)) return false;
   }
   return true;
 }

@@ -42,8 +42,7 @@ TEST_P(TinyGolden, LogitsAgreeWithTransformers) {
   const GgufFile file = GgufFile::parse(std::as_bytes(std::span(golden.gguf))).value();
   const Model model = Model::load(file, pool, {}).value();
   const auto [least, most] = std::ranges::minmax(golden.logits);
-  // Rounding keys and values alone moves tiny models by this share of the logits' range (DESIGN
-  // 10).
+  // Rounding keys and values alone moves tiny models by this share of the logits' range.
   const std::pair<KvType, double> bounds[] = {
       {KvType::f32, 2e-5}, {KvType::f16, 1e-3}, {KvType::bf16, 1e-2}};
   for (const auto& [kv_type, bound] : bounds) {
