@@ -15,8 +15,14 @@ namespace reprise::kernels {
 // One scale per 32 alone would do for every type; but the K-quants' integer scales allow exact sums
 // over 256 columns. One scale per 256 alone would lose accuracy where a few values dominate, hence
 // the integer factors 1..8, which multiply the weights' integer scales.
+
+// Groups of 64 and 128 (MLX): weights without a zero point need no other sums.
 template <int Columns, int Rows>
-struct ActivationGroup;
+struct ActivationGroup {
+  std::int8_t q[Columns / 4][Rows][4];
+  float scale[Rows];
+  float sum[Rows];  // scale * (sum of q)
+};
 
 template <int Rows>
 struct ActivationGroup<32, Rows> {
@@ -39,6 +45,7 @@ struct ActivationGroup<256, Rows> {
 
 static_assert(sizeof(ActivationGroup<32, 4>) == 4 * sizeof(ActivationGroup<32, 1>));
 static_assert(sizeof(ActivationGroup<256, 4>) == 4 * sizeof(ActivationGroup<256, 1>));
+static_assert(sizeof(ActivationGroup<64, 4>) == 4 * sizeof(ActivationGroup<64, 1>));
 static_assert(sizeof(ActivationGroup<32, 1>) == 44 && sizeof(ActivationGroup<256, 1>) == 372);
 
 constexpr int tile_count(int rows) {
@@ -84,7 +91,8 @@ void put_row(const ActivationGroup<Columns, 1>& one, std::uint8_t* group, int ro
 inline bool is_finite_bits(std::uint32_t absolute_bits) {
   return absolute_bits < 0x7f800000u;
 }
-inline void set_not_finite(ActivationGroup<32, 1>& group) {
+template <int Columns>
+void set_not_finite(ActivationGroup<Columns, 1>& group) {
   std::memset(&group, 0, sizeof group);
   group.scale[0] = group.sum[0] = __builtin_nanf("");
 }
@@ -97,11 +105,11 @@ inline void set_not_finite(ActivationGroup<256, 1>& group) {
 inline constexpr float kTiniestActivation = 1e-30f;
 inline constexpr float kActivationMax = 127.0f;
 
-// Group 32: value = scale * q, q = round(value * inverse).
-inline float scale_32(float largest) {
+// Groups 32, 64 and 128: value = scale * q, q = round(value * inverse).
+inline float scale_of(float largest) {
   return largest * (1.0f / kActivationMax);
 }
-inline float inverse_32(float largest) {
+inline float inverse_of(float largest) {
   return largest > kTiniestActivation ? kActivationMax / largest : 0.0f;
 }
 

@@ -118,17 +118,44 @@ REPRISE_INLINE void quantize_group(const float* x, std::size_t x_stride,
   float inverse[Rows];
   std::int16_t half[2][Rows][2];
   largest_bits<Rows>(x, x_stride, largest);
-  for (int j = 0; j < Rows; j++) inverse[j] = inverse_32(from_bits(largest[j]));
+  for (int j = 0; j < Rows; j++) inverse[j] = inverse_of(from_bits(largest[j]));
   quantize_32<Rows>(x, x_stride, inverse, group.q, half);
   for (int j = 0; j < Rows; j++) {
     const int sum0 = half[0][j][0] + half[1][j][0];
     const int sum1 = half[0][j][1] + half[1][j][1];
-    group.scale[j] = scale_32(from_bits(largest[j]));
+    group.scale[j] = scale_of(from_bits(largest[j]));
     group.sum[j] = group.scale[j] * static_cast<float>(sum0 + sum1);
     group.minus_sum[0][j][0] = static_cast<std::int16_t>(-sum0);
     group.minus_sum[0][j][1] = static_cast<std::int16_t>(-sum1);
   }
   mark_not_finite<32, Rows>(largest, group);
+}
+
+template <int Columns, int Rows>
+REPRISE_INLINE void quantize_group(const float* x, std::size_t x_stride,
+                                   ActivationGroup<Columns, Rows>& group) {
+  std::uint32_t largest[Rows];
+  float inverse[Rows];
+  int total[Rows] = {};
+  largest_bits<Rows>(x, x_stride, largest);
+  for (int i = 1; i < Columns / 32; i++) {
+    std::uint32_t part[Rows];
+    largest_bits<Rows>(x + 32 * i, x_stride, part);
+    for (int j = 0; j < Rows; j++) largest[j] = part[j] > largest[j] ? part[j] : largest[j];
+  }
+  for (int j = 0; j < Rows; j++) inverse[j] = inverse_of(from_bits(largest[j]));
+  for (int i = 0; i < Columns / 32; i++) {
+    std::int16_t half[2][Rows][2];
+    quantize_32<Rows>(x + 32 * i, x_stride, inverse, group.q + 8 * i, half);
+    for (int j = 0; j < Rows; j++) {
+      total[j] += half[0][j][0] + half[0][j][1] + half[1][j][0] + half[1][j][1];
+    }
+  }
+  for (int j = 0; j < Rows; j++) {
+    group.scale[j] = scale_of(from_bits(largest[j]));
+    group.sum[j] = group.scale[j] * static_cast<float>(total[j]);
+  }
+  mark_not_finite<Columns, Rows>(largest, group);
 }
 
 // Integer factors of the eight 32-column parts, and what to multiply their values with. A row that
@@ -186,14 +213,14 @@ void quantize_tile(const float* x, std::size_t x_stride, int rows, int columns, 
   std::uint8_t* to = out + tile_offset<Columns>(tile, columns);
   if (width == 4) {
     auto* group = reinterpret_cast<ActivationGroup<Columns, 4>*>(to);
-    for (int g = 0; g < groups; g++) quantize_group<4>(first + g * Columns, x_stride, group[g]);
+    for (int g = 0; g < groups; g++) quantize_group(first + g * Columns, x_stride, group[g]);
     return;
   }
   for (int row = 0; row < width; row++) {
     const float* from = first + static_cast<std::size_t>(row) * x_stride;
     for (int g = 0; g < groups; g++) {
       ActivationGroup<Columns, 1> one;
-      quantize_group<1>(from + g * Columns, x_stride, one);
+      quantize_group(from + g * Columns, x_stride, one);
       put_row(one, to + static_cast<std::size_t>(g * width) * sizeof one, width, row);
     }
   }
@@ -210,6 +237,12 @@ void make_activations(ActivationFormat format, const float* x, std::size_t x_str
         break;
       case ActivationFormat::int8_group32:
         quantize_tile<32>(x, x_stride, rows, columns, tile, out);
+        break;
+      case ActivationFormat::int8_group64:
+        quantize_tile<64>(x, x_stride, rows, columns, tile, out);
+        break;
+      case ActivationFormat::int8_group128:
+        quantize_tile<128>(x, x_stride, rows, columns, tile, out);
         break;
       case ActivationFormat::int8_group256:
         quantize_tile<256>(x, x_stride, rows, columns, tile, out);

@@ -50,13 +50,28 @@ void quantize_group(const float* x, ActivationGroup<32, 1>& group) {
   if (!is_finite_bits(bits)) return set_not_finite(group);
   const float largest = from_bits(bits);
   int sums[2][2];
-  quantize_32(x, inverse_32(largest), group.q, sums);
+  quantize_32(x, inverse_of(largest), group.q, sums);
   const int sum0 = sums[0][0] + sums[1][0];
   const int sum1 = sums[0][1] + sums[1][1];
-  group.scale[0] = scale_32(largest);
+  group.scale[0] = scale_of(largest);
   group.sum[0] = group.scale[0] * static_cast<float>(sum0 + sum1);
   group.minus_sum[0][0][0] = static_cast<std::int16_t>(-sum0);
   group.minus_sum[0][0][1] = static_cast<std::int16_t>(-sum1);
+}
+
+template <int Columns>
+void quantize_group(const float* x, ActivationGroup<Columns, 1>& group) {
+  const std::uint32_t bits = largest_bits(x, Columns);
+  if (!is_finite_bits(bits)) return set_not_finite(group);
+  const float largest = from_bits(bits);
+  int total = 0;
+  for (int i = 0; i < Columns / 32; i++) {
+    int sums[2][2];
+    quantize_32(x + 32 * i, inverse_of(largest), group.q + 8 * i, sums);
+    total += sums[0][0] + sums[0][1] + sums[1][0] + sums[1][1];
+  }
+  group.scale[0] = scale_of(largest);
+  group.sum[0] = group.scale[0] * static_cast<float>(total);
 }
 
 void quantize_group(const float* x, ActivationGroup<256, 1>& group) {
@@ -106,6 +121,12 @@ void make_activations(ActivationFormat format, const float* x, std::size_t x_str
         break;
       case ActivationFormat::int8_group32:
         quantize_tile<32>(x, x_stride, rows, columns, tile, out);
+        break;
+      case ActivationFormat::int8_group64:
+        quantize_tile<64>(x, x_stride, rows, columns, tile, out);
+        break;
+      case ActivationFormat::int8_group128:
+        quantize_tile<128>(x, x_stride, rows, columns, tile, out);
         break;
       case ActivationFormat::int8_group256:
         quantize_tile<256>(x, x_stride, rows, columns, tile, out);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <immintrin.h>
 
+#include "base/check.h"
 #include "kernels/attention.h"
 #include "kernels/elementary_constants.h"
 #include "kernels/inline.h"

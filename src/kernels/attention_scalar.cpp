@@ -1,4 +1,5 @@
 // The attention and the KV store in plain C++: the specification that every ISA equals bit for bit.
+#include "base/check.h"
 #include "kernels/attention.h"
 #include "kernels/elementary_constants.h"
 #include "kernels/float8_scalar.h"

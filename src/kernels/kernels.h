@@ -69,17 +69,24 @@ struct KernelTable {
 
   void (*add)(float* x, const float* y, std::size_t count);  // x += y
   void (*scale)(float* x, float factor, std::size_t count);  // x *= factor
+  // x = fma(y, factor, x).
+  void (*add_scaled)(float* x, const float* y, float factor, std::size_t count);
+  void (*multiply)(float* x, const float* y, std::size_t count);  // x *= y
   void (*add_row)(float* x, std::size_t x_stride, const float* bias, int rows, int columns);
 
   // gate = gelu_tanh(gate) * up. Source: Hendrycks & Gimpel 2016, section 2 (tanh form).
   void (*gelu_tanh_multiply)(float* gate, const float* up, std::size_t count);
   // gate = gate * sigmoid(gate) * up. Source: Shazeer 2020 (SwiGLU).
   void (*silu_multiply)(float* gate, const float* up, std::size_t count);
+  // x = x * sigmoid(gate).
+  void (*sigmoid_multiply)(float* x, const float* gate, std::size_t count);
   // x = cap * tanh(x / cap).
   void (*softcap)(float* x, float cap, std::size_t count);
 
   // Rotates the first `rotary_dim` dimensions of every head of x: [rows, heads, head_dim] in place.
   // cos, sin: [rows, rotary_dim / 2] (rope_angles). Source: Su et al. 2021, eq. 34.
+  // A pair of inverse frequency 0 (cos 1, sin 0) keeps its values, but for the sign of a zero: so
+  // "proportional" RoPE, whose pairs span the whole head, has rotary_dim = head_dim and zeros.
   void (*rope)(RopeLayout layout, float* x, int rows, int heads, int head_dim, int rotary_dim,
                const float* cosines, const float* sines);
 

@@ -53,6 +53,10 @@ float tanh_f32(float x) {
   return __builtin_copysignf(__builtin_fmaf(p * square, size, size), x);
 }
 
+float sigmoid_f32(float x) {
+  return 1.0f / (1.0f + exp_f32(-x));
+}
+
 double exp_f64(double x) {
   // 1 / i!; the first term left out is below 2^-57 at |r| = ln 2 / 2.
   static constexpr double kFactorials[] = {1.0,

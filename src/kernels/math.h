@@ -10,9 +10,10 @@ namespace reprise::kernels {
 // NaN gives NaN everywhere below.
 // e^x: <= 2 ulp on [-87, 88]; 0 below -87.33; the value at 88.37 above (finite).
 float exp_f32(float x);
-float tanh_f32(float x);   // <= 4 ulp
-double exp_f64(double x);  // <= 2 ulp where the result is normal
-double log_f64(double x);  // natural logarithm of x > 0, <= 2 ulp; -inf at 0, NaN below
+float tanh_f32(float x);     // <= 4 ulp
+float sigmoid_f32(float x);  // 1 / (1 + e^-x), <= 4 ulp above -87
+double exp_f64(double x);    // <= 2 ulp where the result is normal
+double log_f64(double x);    // natural logarithm of x > 0, <= 2 ulp; -inf at 0, NaN below
 // base^exponent for base > 0; relative error <= (2 + |exponent * ln base|) * 2^-51.
 double pow_f64(double base, double exponent);
 struct SinCos {
@@ -25,6 +26,14 @@ SinCos sincos_f64(double x);  // |x| up to 2^27, absolute error <= 2^-50
 // attention factor; 1 otherwise), rounded once. Each angle must lie within 2^27.
 void rope_angles(std::int64_t position, std::span<const double> inverse_frequencies, double scale,
                  float* cosines, float* sines);
+
+// Nearest integer, ties to even (rintf in the default rounding).
+inline float round_to_even(float x) {
+  constexpr float kNoFraction = 0x1p23f;  // from here on every float is an integer
+  const float size = __builtin_fabsf(x);
+  if (!(size < kNoFraction)) return x;
+  return __builtin_copysignf((size + kNoFraction) - kNoFraction, x);
+}
 
 // Software conversions (no F16C), round to nearest even; the bits of the hardware's. NaN becomes
 // quiet and keeps the payload that fits.

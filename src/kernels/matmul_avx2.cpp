@@ -33,6 +33,26 @@ MultiplyPanels* multiply_of(WeightType type) {
       return multiply_q5_k;
     case WeightType::q6_k:
       return multiply_q6_k;
+    case WeightType::q2_k:
+      return multiply_q2_k;
+    case WeightType::q3_k:
+      return multiply_q3_k;
+    case WeightType::iq4_nl:
+      return multiply_iq4_nl;
+    case WeightType::iq4_xs:
+      return multiply_iq4_xs;
+    case WeightType::mlx2:
+      return multiply_mlx2;
+    case WeightType::mlx3:
+      return multiply_mlx3;
+    case WeightType::mlx4:
+      return multiply_mlx4;
+    case WeightType::mlx5:
+      return multiply_mlx5;
+    case WeightType::mlx6:
+      return multiply_mlx6;
+    case WeightType::mlx8:
+      return multiply_mlx8;
   }
   return nullptr;
 }
@@ -43,8 +63,17 @@ void matmul(const PanelMatrix& weights, const std::uint8_t* activations, int row
             int panel_end, float* out, std::size_t out_stride, std::uint8_t* scratch) {
   MultiplyPanels* multiply = multiply_of(weights.type);
   CHECK(multiply != nullptr);
-  const MatmulCall call = {weights.panels, activations, weights.rows, weights.columns,
-                           rows,           out,         out_stride};
+  CHECK(!is_affine(weights.type) || weights.group == 32 || weights.group == 64 ||
+        weights.group == 128);
+  const MatmulCall call = {.panels = weights.panels,
+                           .activations = activations,
+                           .outputs = weights.rows,
+                           .columns = weights.columns,
+                           .rows = rows,
+                           .out = out,
+                           .out_stride = out_stride,
+                           .group = weights.group,
+                           .scale_type = weights.scale_type};
   multiply(call, panel_begin, panel_end, scratch);
 }
 

@@ -28,28 +28,35 @@ struct Block {
 };
 
 template <class Layout>
-void decode(const std::uint8_t* packed, Block<Layout>& block) {
+void decode(const Layout& layout, const std::uint8_t* packed, Block<Layout>& block) {
   for (int row = 0; row < kPanelRows; row++) {
-    block.scale[row] = Layout::scale(packed, row);
-    block.offset[row] = Layout::offset(packed, row);
+    block.scale[row] = layout.scale(packed, row);
+    block.offset[row] = layout.offset(packed, row);
     for (int sub = 0; sub < Block<Layout>::kSubs; sub++) {
-      block.sub_scale[sub][row] = Layout::sub_scale(packed, row, sub);
-      block.sub_minimum[sub][row] = Layout::sub_minimum(packed, row, sub);
+      block.sub_scale[sub][row] = layout.sub_scale(packed, row, sub);
+      block.sub_minimum[sub][row] = layout.sub_minimum(packed, row, sub);
     }
   }
   for (int k = 0; k < Layout::kBlock; k++) {
     for (int row = 0; row < kPanelRows; row++) {
-      const int quant = Layout::quant(packed, row, k) - Layout::kZero;
+      const int quant = layout.quant(packed, row, k) - Layout::kZero;
       block.quant[k][row] = static_cast<std::int16_t>(quant);
     }
   }
 }
 
-int factor_of(const ActivationGroup<32, 1>&, int) {
+template <int Columns>
+int factor_of(const ActivationGroup<Columns, 1>& a, int k) {
+  if constexpr (Columns == 256) return a.factor[k / 32][0][0];
   return 1;
 }
-int factor_of(const ActivationGroup<256, 1>& a, int k) {
-  return a.factor[k / 32][0][0];
+
+// factor * (sum of q) of a sub-block that has a minimum.
+template <int SubColumns>
+int sum_of(const ActivationGroup<256, 1>& a, int sub) {
+  if constexpr (SubColumns == 32) return a.sum32[sub / 2][0][sub % 2];
+  static_assert(SubColumns == 16 || SubColumns == 32);
+  return -(a.minus_sum[sub][0][0] + a.minus_sum[sub][0][1]) * a.factor[sub / 2][0][0];
 }
 
 // The exact integer sums of one block and one row of x.
@@ -84,7 +91,7 @@ void add_block(const Block<Layout>& block, const ActivationGroup<Layout::kBlock,
     if constexpr (Layout::kFinish == Finish::minimum) {
       std::int32_t msum = 0;
       for (int sub = 0; sub < Block<Layout>::kSubs; sub++) {
-        msum += block.sub_minimum[sub][row] * a.sum32[sub / 2][0][sub % 2];
+        msum += block.sub_minimum[sub][row] * sum_of<Layout::kSubColumns>(a, sub);
       }
       acc = __builtin_fmaf(-static_cast<float>(msum), block.offset[row] * a.scale[0], acc);
     }
@@ -94,12 +101,12 @@ void add_block(const Block<Layout>& block, const ActivationGroup<Layout::kBlock,
 
 // Rows [row_begin, row_end) of x against one panel of integer weights.
 template <class Layout>
-void multiply(const std::uint8_t* panel, const std::uint8_t* activations, int rows, int columns,
-              int row_begin, int row_end, Sums* sums) {
+void multiply(const Layout& layout, const std::uint8_t* panel, const std::uint8_t* activations,
+              int rows, int columns, int row_begin, int row_end, Sums* sums) {
   using Group = ActivationGroup<Layout::kBlock, 1>;
   for (int b = 0; b < columns / Layout::kBlock; b++) {
     Block<Layout> block;
-    decode<Layout>(panel + static_cast<std::size_t>(b) * Layout::kPanelBytes, block);
+    decode(layout, panel + static_cast<std::size_t>(b) * block_bytes(layout), block);
     for (int m = row_begin; m < row_end; m++) {
       const int tile = m / kTileRows;
       const int width = tile_rows(rows, tile);
@@ -137,7 +144,7 @@ void multiply_floats(const std::uint8_t* panel, const std::uint8_t* activations,
 
 void matmul(const PanelMatrix& weights, const std::uint8_t* activations, int rows, int panel_begin,
             int panel_end, float* out, std::size_t out_stride, std::uint8_t* scratch) {
-  const std::size_t bytes = panel_bytes(weights.type, weights.columns);
+  const std::size_t bytes = weights.panel_bytes();
   Sums* sums = reinterpret_cast<Sums*>(scratch);
   for (int panel = panel_begin; panel < panel_end; panel++) {
     const std::uint8_t* from = weights.panels + static_cast<std::size_t>(panel) * bytes;
@@ -146,12 +153,12 @@ void matmul(const PanelMatrix& weights, const std::uint8_t* activations, int row
     for (int begin = 0; begin < rows; begin += kRowsAtOnce) {
       const int end = rows - begin < kRowsAtOnce ? rows : begin + kRowsAtOnce;
       std::memset(sums, 0, sizeof(Sums) * static_cast<std::size_t>(end - begin));
-      with_layout(weights.type, [&](auto layout) {
-        using Layout = decltype(layout);
+      with_matrix_layout(weights, [&](const auto& layout) {
+        using Layout = std::remove_cvref_t<decltype(layout)>;
         if constexpr (Layout::kBlock == 1) {
           multiply_floats<Layout>(from, activations, weights.columns, begin, end, sums);
         } else {
-          multiply<Layout>(from, activations, rows, weights.columns, begin, end, sums);
+          multiply(layout, from, activations, rows, weights.columns, begin, end, sums);
         }
       });
       for (int m = begin; m < end; m++) {

@@ -22,10 +22,8 @@ struct PanelOfFloats {
       return bfloat_to_float(read_u16(block + 2 * row));
     }
   }
-  static void pack(const std::uint8_t* const* file, std::uint8_t* block) {
-    for (int row = 0; row < kPanelRows; row++) {
-      std::memcpy(block + row * kFileBytes, file[row], kFileBytes);
-    }
+  static void pack_row(const std::uint8_t* file, int row, std::uint8_t* block) {
+    std::memcpy(block + row * kFileBytes, file, kFileBytes);
   }
 };
 

@@ -5,10 +5,26 @@
 
 namespace reprise::kernels {
 
+// Sixteen six-bit numbers a row: `words` is [3][16 rows] u32. Byte i of word w (low six bits) is
+// number 4w + i; the top two bits of the three bytes i together are number 12 + i.
+inline int six_bits(const std::uint8_t* words, int row, int number) {
+  const std::uint8_t* word = words + row * 4;
+  if (number < 12) return word[number / 4 * 64 + number % 4] & 63;
+  const int i = number - 12;
+  return word[i] >> 6 | (word[64 + i] >> 6) << 2 | (word[128 + i] >> 6) << 4;
+}
+inline void put_six_bits(std::uint8_t* words, int row, const int (&numbers)[16]) {
+  std::uint8_t* word = words + row * 4;
+  for (int i = 0; i < 4; i++) {
+    for (int w = 0; w < 3; w++) {
+      const int top = numbers[12 + i] >> (2 * w) & 3;
+      word[w * 64 + i] = static_cast<std::uint8_t>(numbers[4 * w + i] | top << 6);
+    }
+  }
+}
+
 // The part that Q4_K and Q5_K share: x = d * sc * q - dmin * mn, sc and mn six bits per 32 columns.
-// [16 x f16 d][16 x f16 dmin][3][16 rows] u32. The three words of a row hold 16 six-bit numbers:
-// byte i of word w (low six bits) is number 4w + i, 0..7 are sc and 8..11 the first four mn; the
-// top two bits of the three bytes i together are mn 4 + i.
+// [16 x f16 d][16 x f16 dmin][3][16 rows] u32: six-bit numbers 0..7 are sc, 8..15 are mn.
 template <WeightType Type>
 struct PanelOfSixBitScales {
   static constexpr WeightType kType = Type;
@@ -22,19 +38,13 @@ struct PanelOfSixBitScales {
   static float scale(const std::uint8_t* block, int row) { return read_half(block, 0, row); }
   static float offset(const std::uint8_t* block, int row) { return read_half(block, 32, row); }
   static int sub_scale(const std::uint8_t* block, int row, int sub) {
-    return six_bits(block, row, sub);
+    return six_bits(block + kWordsAt, row, sub);
   }
   static int sub_minimum(const std::uint8_t* block, int row, int sub) {
-    return six_bits(block, row, 8 + sub);
+    return six_bits(block + kWordsAt, row, 8 + sub);
   }
 
  protected:
-  static int six_bits(const std::uint8_t* block, int row, int number) {
-    const std::uint8_t* word = block + kWordsAt + row * 4;
-    if (number < 12) return word[number / 4 * 64 + number % 4] & 63;
-    const int i = number - 12;
-    return word[i] >> 6 | (word[64 + i] >> 6) << 2 | (word[128 + i] >> 6) << 4;
-  }
   static float weight_of(const std::uint8_t* block, int row, int sub, int quant) {
     const float d = scale(block, row) * static_cast<float>(sub_scale(block, row, sub));
     const float minimum = offset(block, row) * static_cast<float>(sub_minimum(block, row, sub));
@@ -52,13 +62,7 @@ struct PanelOfSixBitScales {
       numbers[4 + j] = (packed[8 + j] & 15) | (packed[j] >> 6) << 4;
       numbers[12 + j] = packed[8 + j] >> 4 | (packed[4 + j] >> 6) << 4;
     }
-    std::uint8_t* word = block + kWordsAt + row * 4;
-    for (int i = 0; i < 4; i++) {
-      for (int w = 0; w < 3; w++) {
-        const int top = numbers[12 + i] >> (2 * w) & 3;
-        word[w * 64 + i] = static_cast<std::uint8_t>(numbers[4 * w + i] | top << 6);
-      }
-    }
+    put_six_bits(block + kWordsAt, row, numbers);
   }
 };
 
@@ -74,13 +78,11 @@ struct PanelQ4_K : PanelOfSixBitScales<WeightType::q4_k> {
   static float weight(const std::uint8_t* block, int row, int k) {
     return weight_of(block, row, k / 32, quant(block, row, k));
   }
-  static void pack(const std::uint8_t* const* file, std::uint8_t* block) {
-    for (int row = 0; row < kPanelRows; row++) {
-      put_scales(block, row, file[row]);
-      const std::uint8_t* nibbles = file[row] + 16;
-      for (int k = 0; k < 128; k++) {
-        block[kWeightsAt + k / 32 * 512 + step_byte(row, k % 32)] = nibbles[k];
-      }
+  static void pack_row(const std::uint8_t* file, int row, std::uint8_t* block) {
+    put_scales(block, row, file);
+    const std::uint8_t* nibbles = file + 16;
+    for (int k = 0; k < 128; k++) {
+      block[kWeightsAt + k / 32 * 512 + step_byte(row, k % 32)] = nibbles[k];
     }
   }
 };
@@ -101,20 +103,18 @@ struct PanelQ5_K : PanelOfSixBitScales<WeightType::q5_k> {
   static float weight(const std::uint8_t* block, int row, int k) {
     return weight_of(block, row, k / 32, quant(block, row, k));
   }
-  static void pack(const std::uint8_t* const* file, std::uint8_t* block) {
-    for (int row = 0; row < kPanelRows; row++) {
-      put_scales(block, row, file[row]);
-      const std::uint8_t* high = file[row] + 16;
-      const std::uint8_t* nibbles = high + 32;
-      for (int pair = 0; pair < 4; pair++) {
-        std::uint8_t* out = block + kWeightsAt + pair * kPairBytes;
-        for (int k = 0; k < 32; k++) out[128 + step_byte(row, k)] = nibbles[pair * 32 + k];
-        for (int half = 0; half < 2; half++) {
-          for (int i = 0; i < 4; i++) {
-            int bits = 0;
-            for (int s = 0; s < 8; s++) bits |= (high[4 * s + i] >> (2 * pair + half) & 1) << s;
-            out[half * 64 + row * 4 + i] = static_cast<std::uint8_t>(bits);
-          }
+  static void pack_row(const std::uint8_t* file, int row, std::uint8_t* block) {
+    put_scales(block, row, file);
+    const std::uint8_t* high = file + 16;
+    const std::uint8_t* nibbles = high + 32;
+    for (int pair = 0; pair < 4; pair++) {
+      std::uint8_t* out = block + kWeightsAt + pair * kPairBytes;
+      for (int k = 0; k < 32; k++) out[128 + step_byte(row, k)] = nibbles[pair * 32 + k];
+      for (int half = 0; half < 2; half++) {
+        for (int i = 0; i < 4; i++) {
+          int bits = 0;
+          for (int s = 0; s < 8; s++) bits |= (high[4 * s + i] >> (2 * pair + half) & 1) << s;
+          out[half * 64 + row * 4 + i] = static_cast<std::uint8_t>(bits);
         }
       }
     }
@@ -153,16 +153,13 @@ struct PanelQ6_K {
     const float d = scale(block, row) * static_cast<float>(sub_scale(block, row, k / 16));
     return d * static_cast<float>(quant(block, row, k) - kZero);
   }
-  static void pack(const std::uint8_t* const* file, std::uint8_t* block) {
-    for (int row = 0; row < kPanelRows; row++) {
-      const std::uint8_t* low = file[row];
-      const std::uint8_t* sub_scales = low + 192;
-      put_half(block, 0, row, low + 208);
-      for (int sub = 0; sub < 16; sub++) {
-        block[kSubScalesAt + sub / 4 * 64 + row * 4 + sub % 4] = sub_scales[sub];
-      }
-      for (int pair = 0; pair < 8; pair++) pack_pair(low, row, pair, block);
+  static void pack_row(const std::uint8_t* file, int row, std::uint8_t* block) {
+    const std::uint8_t* sub_scales = file + 192;
+    put_half(block, 0, row, file + 208);
+    for (int sub = 0; sub < 16; sub++) {
+      block[kSubScalesAt + sub / 4 * 64 + row * 4 + sub % 4] = sub_scales[sub];
     }
+    for (int pair = 0; pair < 8; pair++) pack_pair(file, row, pair, block);
   }
 
  private:

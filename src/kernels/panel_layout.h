@@ -9,10 +9,11 @@
 //
 // A layout is a struct of constants and static functions, plain C++ without vector instructions:
 //   kType, kBlock, kFileBytes, kPanelBytes   a row's block in the file, 16 rows' in a panel
-//   pack(file, block)                        16 rows' file blocks -> one panel block, lossless
+//   pack_row(file, row, block)               a row's file block to its places, lossless
 //   weight(block, row, i)                    the weight as the file format defines it
 // and, for the integer types, what the scalar matmul (the specification) works from:
 //   kFinish, kZero, kSubColumns, scale(), offset(), quant(), sub_scale(), sub_minimum()
+// MLX layouts (panel_affine.h) also hold the type of their scales, so theirs are not all static.
 #pragma once
 #include <cstdint>
 #include <cstring>

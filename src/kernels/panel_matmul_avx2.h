@@ -15,16 +15,43 @@ template <class T>
 constexpr int kRuns = T::kGroups * T::kUnroll;
 template <class T, int Rows>
 using Group = ActivationGroup<T::kBlock, Rows>;
+// MLX blocks have scales of two or four bytes; everything else about a block is a constant.
+template <class T>
+inline constexpr bool kScaleTypeVaries = requires(ScaleType type) { T::header_bytes(type); };
+template <class T>
+REPRISE_INLINE std::size_t block_bytes(ScaleType type) {
+  if constexpr (kScaleTypeVaries<T>) {
+    return static_cast<std::size_t>(T::block_bytes(type));
+  } else {
+    return static_cast<std::size_t>(T::kPanelBytes);
+  }
+}
+// Where weights() counts from.
+template <class T>
+REPRISE_INLINE const std::uint8_t* weights_of(const std::uint8_t* block, ScaleType type) {
+  if constexpr (kScaleTypeVaries<T>) return block + T::header_bytes(type);
+  return block;
+}
+template <class T>
+REPRISE_INLINE void unpack_block_scales(const std::uint8_t* block, ScaleType type,
+                                        typename T::Scales& scales) {
+  if constexpr (kScaleTypeVaries<T>) {
+    T::unpack_scales(block, type, scales);
+  } else {
+    T::unpack_scales(block, scales);
+  }
+}
+
 // The sums of a tile with one panel.
 using TileSums = float[kTileRows][kPanelRows];
 
 // Weights unpacked as they stream past.
 template <class T>
 struct PackedWeights {
-  const std::uint8_t* block;
+  const std::uint8_t* from;
   template <int R, int S, int V>
   REPRISE_INLINE __m256i get(int group) const {
-    return T::template weights<R, S, V>(block, group);
+    return T::template weights<R, S, V>(from, group);
   }
 };
 
@@ -40,14 +67,16 @@ struct alignas(64) DecodedBlock {
 };
 
 template <class T>
-REPRISE_INLINE void decode_block(const std::uint8_t* block, DecodedBlock<T>& decoded) {
-  T::unpack_scales(block, decoded.scales);
+REPRISE_INLINE void decode_block(const std::uint8_t* block, ScaleType scale_type,
+                                 DecodedBlock<T>& decoded) {
+  unpack_block_scales<T>(block, scale_type, decoded.scales);
+  const std::uint8_t* weights = weights_of<T>(block, scale_type);
   for (int g = 0; g < T::kGroups; g++) {
     unroll<T::kUnroll>([&] REPRISE_UNROLLED(R) {
       unroll<T::kSteps>([&] REPRISE_UNROLLED(S) {
         auto& to = decoded.bytes[g * T::kUnroll + R][S];
-        store_bytes(to[0], T::template weights<R, S, 0>(block, g));
-        store_bytes(to[1], T::template weights<R, S, 1>(block, g));
+        store_bytes(to[0], T::template weights<R, S, 0>(weights, g));
+        store_bytes(to[1], T::template weights<R, S, 1>(weights, g));
       });
     });
   }
@@ -71,8 +100,13 @@ REPRISE_INLINE __m256i run_start(const Group<T, Rows>& a, int run, int j) {
   if constexpr (T::zero_shift(R) < 0) {
     return _mm256_setzero_si256();
   } else {
-    const int sixteen_or_all = T::kBlock == 32 ? 0 : run;
-    return _mm256_slli_epi16(broadcast4(a.minus_sum[sixteen_or_all][j]), T::zero_shift(R));
+    // Groups of 32 have one sum, groups of 256 one per 16 columns; a run may cover two of them.
+    const int sixteen = T::kBlock == 32 ? 0 : T::first_step(run) / 4;
+    __m256i sum = broadcast4(a.minus_sum[sixteen][j]);
+    if constexpr (T::kBlock == 256 && T::kSteps == 8) {
+      sum = _mm256_add_epi16(sum, broadcast4(a.minus_sum[sixteen + 1][j]));
+    }
+    return _mm256_slli_epi16(sum, T::zero_shift(R));
   }
 }
 
@@ -115,6 +149,28 @@ REPRISE_INLINE void add_run(const Weights& weights, const typename T::Scales& sc
   REPRISE_FENCE();
 }
 
+// Minimums times the (factored) sums of the activations of their 32 or 16 columns.
+template <class T, int Rows>
+REPRISE_INLINE __m256i sum_of_minimums(const typename T::Scales& scales, const Group<T, Rows>& a,
+                                       int v, int j) {
+  __m256i msum = _mm256_setzero_si256();
+  if constexpr (T::kSubColumns == 32) {
+    for (int i = 0; i < 4; i++) {
+      const __m256i part =
+          _mm256_madd_epi16(load_bytes(scales.minimum_pair[i][8 * v]), broadcast4(a.sum32[i][j]));
+      msum = _mm256_add_epi32(msum, part);
+    }
+  } else {
+    for (int i = 0; i < 16; i++) {
+      const __m256i minimum =
+          _mm256_mullo_epi16(load_bytes(scales.minimum[i][8 * v]), broadcast4(a.factor[i / 2][j]));
+      const __m256i part = _mm256_madd_epi16(minimum, broadcast4(a.minus_sum[i][j]));
+      msum = _mm256_sub_epi32(msum, part);
+    }
+  }
+  return msum;
+}
+
 // The only float arithmetic: one block's part of 8 outputs (Finish).
 template <class T, int Rows>
 REPRISE_INLINE __m256 finish(__m256 acc, __m256i isum, const typename T::Scales& scales,
@@ -125,12 +181,7 @@ REPRISE_INLINE __m256 finish(__m256 acc, __m256i isum, const typename T::Scales&
     acc = _mm256_fmadd_ps(_mm256_load_ps(scales.offset + 8 * v), a_sum, acc);
   }
   if constexpr (T::kFinish == Finish::minimum) {
-    __m256i msum = _mm256_setzero_si256();
-    for (int i = 0; i < 4; i++) {
-      const __m256i part =
-          _mm256_madd_epi16(load_bytes(scales.minimum_pair[i][8 * v]), broadcast4(a.sum32[i][j]));
-      msum = _mm256_add_epi32(msum, part);
-    }
+    const __m256i msum = sum_of_minimums<T, Rows>(scales, a, v, j);
     const __m256 d = _mm256_mul_ps(_mm256_load_ps(scales.offset + 8 * v), a_scale);
     acc = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(msum), d, acc);
   }
@@ -159,14 +210,16 @@ REPRISE_INLINE void add_block(const Weights& weights, const typename T::Scales& 
 }
 
 template <class T, int Rows>
-__attribute__((noinline)) void stream_panel(const std::uint8_t* panel, const std::uint8_t* tile,
-                                            int blocks, float (*sums)[kPanelRows]) {
+__attribute__((noinline)) void stream_panel(const std::uint8_t* panel, ScaleType scale_type,
+                                            const std::uint8_t* tile, int blocks,
+                                            float (*sums)[kPanelRows]) {
   const auto* a = reinterpret_cast<const Group<T, Rows>*>(tile);
   for (int b = 0; b < blocks; b++) {
-    const std::uint8_t* block = panel + static_cast<std::size_t>(b) * T::kPanelBytes;
+    const std::uint8_t* block = panel + static_cast<std::size_t>(b) * block_bytes<T>(scale_type);
     typename T::Scales scales;
-    T::unpack_scales(block, scales);
-    add_block<T, Rows>(PackedWeights<T>{block}, scales, a[b], sums);
+    unpack_block_scales<T>(block, scale_type, scales);
+    const PackedWeights<T> weights = {weights_of<T>(block, scale_type)};
+    add_block<T, Rows>(weights, scales, a[b], sums);
   }
 }
 
@@ -206,13 +259,13 @@ void stream_tile(const MatmulCall& call, const std::uint8_t* panel, int tile, Ti
   const int blocks = call.columns / T::kBlock;
   switch (tile_rows(call.rows, tile)) {
     case 1:
-      return stream_panel<T, 1>(panel, a, blocks, sums);
+      return stream_panel<T, 1>(panel, call.scale_type, a, blocks, sums);
     case 2:
-      return stream_panel<T, 2>(panel, a, blocks, sums);
+      return stream_panel<T, 2>(panel, call.scale_type, a, blocks, sums);
     case 3:
-      return stream_panel<T, 3>(panel, a, blocks, sums);
+      return stream_panel<T, 3>(panel, call.scale_type, a, blocks, sums);
     default:
-      return stream_panel<T, 4>(panel, a, blocks, sums);
+      return stream_panel<T, 4>(panel, call.scale_type, a, blocks, sums);
   }
 }
 
@@ -241,8 +294,8 @@ void multiply_decoded(const MatmulCall& call, const std::uint8_t* panel, int til
   for (int first = 0; first < blocks; first += Scratch<T>::kBlocks) {
     const int count = smaller(Scratch<T>::kBlocks, blocks - first);
     for (int b = 0; b < count; b++) {
-      decode_block<T>(panel + static_cast<std::size_t>(first + b) * T::kPanelBytes,
-                      scratch.decoded[b]);
+      decode_block<T>(panel + static_cast<std::size_t>(first + b) * block_bytes<T>(call.scale_type),
+                      call.scale_type, scratch.decoded[b]);
     }
     for (int tile = tile_begin; tile < tile_end; tile++) {
       add_chunk_to_tile<T>(call, scratch.decoded, first, count, tile,
@@ -258,7 +311,7 @@ void multiply_panels(const MatmulCall& call, int panel_begin, int panel_end,
   static_assert(sizeof(Scratch<T>::decoded) <= kChunkBytes);
   auto& scratch = *reinterpret_cast<Scratch<T>*>(scratch_bytes);
   const std::size_t panel_size =
-      static_cast<std::size_t>(call.columns / T::kBlock) * T::kPanelBytes;
+      static_cast<std::size_t>(call.columns / T::kBlock) * block_bytes<T>(call.scale_type);
   const int tiles = tile_count(call.rows);
   for (int begin = 0; begin < tiles; begin += kTilesAtOnce) {
     const int end = smaller(tiles, begin + kTilesAtOnce);

@@ -54,11 +54,9 @@ struct PanelOf4Bits : PanelOf32<Type, Zero, Kind> {
   static float weight(const std::uint8_t* block, int row, int k) {
     return Base::weight_of(block, row, quant(block, row, k));
   }
-  static void pack(const std::uint8_t* const* file, std::uint8_t* block) {
-    for (int row = 0; row < kPanelRows; row++) {
-      Base::put_scales(block, row, file[row]);
-      Base::put_nibbles(block + kNibblesAt, row, file[row] + kFileBytes - 16);
-    }
+  static void pack_row(const std::uint8_t* file, int row, std::uint8_t* block) {
+    Base::put_scales(block, row, file);
+    Base::put_nibbles(block + kNibblesAt, row, file + kFileBytes - 16);
   }
 };
 
@@ -79,17 +77,15 @@ struct PanelOf5Bits : PanelOf32<Type, Zero, Kind> {
   static float weight(const std::uint8_t* block, int row, int k) {
     return Base::weight_of(block, row, quant(block, row, k));
   }
-  static void pack(const std::uint8_t* const* file, std::uint8_t* block) {
-    std::memset(block + kHighAt, 0, 64);
-    for (int row = 0; row < kPanelRows; row++) {
-      Base::put_scales(block, row, file[row]);
-      const std::uint32_t high = read_u32(file[row] + kFileBytes - 20);
-      std::uint8_t* bits = block + kHighAt + row * 4;
-      for (int k = 0; k < 32; k++) {
-        bits[k % 4] = static_cast<std::uint8_t>(bits[k % 4] | ((high >> k) & 1) << (k / 4));
-      }
-      Base::put_nibbles(block + kNibblesAt, row, file[row] + kFileBytes - 16);
+  static void pack_row(const std::uint8_t* file, int row, std::uint8_t* block) {
+    Base::put_scales(block, row, file);
+    const std::uint32_t high = read_u32(file + kFileBytes - 20);
+    std::uint8_t* bits = block + kHighAt + row * 4;
+    std::memset(bits, 0, 4);
+    for (int k = 0; k < 32; k++) {
+      bits[k % 4] = static_cast<std::uint8_t>(bits[k % 4] | ((high >> k) & 1) << (k / 4));
     }
+    Base::put_nibbles(block + kNibblesAt, row, file + kFileBytes - 16);
   }
 };
 
@@ -109,13 +105,9 @@ struct PanelQ8_0 : PanelOf32<WeightType::q8_0, 128, Finish::scale> {
   static float weight(const std::uint8_t* block, int row, int k) {
     return weight_of(block, row, quant(block, row, k));
   }
-  static void pack(const std::uint8_t* const* file, std::uint8_t* block) {
-    for (int row = 0; row < kPanelRows; row++) {
-      put_scales(block, row, file[row]);
-      for (int k = 0; k < 32; k++) {
-        block[kWeightsAt + step_byte(row, k)] = file[row][2 + k] ^ 0x80;
-      }
-    }
+  static void pack_row(const std::uint8_t* file, int row, std::uint8_t* block) {
+    put_scales(block, row, file);
+    for (int k = 0; k < 32; k++) block[kWeightsAt + step_byte(row, k)] = file[2 + k] ^ 0x80;
   }
 };
 

@@ -8,6 +8,7 @@
 //   fit, because wrap-around in between cancels: 5 bit 8 * 2 * 16 * 127, 6 bit 4 * 2 * 32 * 127,
 //   both 32512.
 //   (One vpmaddubsw saturates, but 2 * 63 * 127 does not reach 32767.)
+//   6 bit without a zero point: 2 steps * 2 * 63 * 127 = 32004.
 //   8 bit: one product pair alone fills 16 bits, so the byte is two runs, low nibble and high
 //   nibble, the second times 16.
 // At the end of a run vpmaddwd multiplies by the run's integer factor (1, 16, or the row's own
@@ -19,7 +20,10 @@
 //   run_factor(R), zero_shift(R)               kRowFactor: the row's own; -1: no zero point
 //   weights<R, S, V>(block, g)                 vector V of step S of run g * kUnroll + R
 //   Scales, unpack_scales(block, scales)
+// and for MLX, whose scales have two or four bytes (header_bytes, block_bytes of panel_affine.h):
+//   weights() counts from behind the block's scales; unpack_scales(block, scale_type, scales)
 #pragma once
+#include "kernels/panel_unit.h"
 #include "kernels/panel_vectors_avx2.h"
 
 #pragma GCC push_options
@@ -51,6 +55,29 @@ REPRISE_INLINE __m256i shift(__m256i x) {
   } else {
     return _mm256_srli_epi16(x, -N);
   }
+}
+
+// Vector V of step Step, 0..7, of a unit (panel_unit.h) of up to six bits.
+template <int Bits, int Step, int V>
+REPRISE_INLINE __m256i unit_weights(const std::uint8_t* unit) {
+  using Unit = PanelUnit<Bits>;
+  __m256i q = _mm256_setzero_si256();
+  if constexpr (Unit::kNibbles) {
+    const __m256i x = load_bytes(unit + Unit::kNibblesAt + Step % 4 * 64 + V * 32);
+    q = Step < 4 ? low_nibbles(x) : high_nibbles(x);
+  }
+  if constexpr (Unit::kTwoBits) {
+    const __m256i x = load_bytes(unit + Unit::kTwoBitsAt + Step / 4 * 64 + V * 32);
+    const __m256i mask = _mm256_set1_epi8(3 << Unit::kTwoBitsShift);
+    const __m256i bits = _mm256_and_si256(shift<Unit::kTwoBitsShift - Step % 4 * 2>(x), mask);
+    q = Unit::kNibbles ? _mm256_or_si256(q, bits) : bits;
+  }
+  if constexpr (Unit::kOneBit) {
+    const __m256i x = load_bytes(unit + V * 32);
+    const __m256i mask = _mm256_set1_epi8(1 << Unit::kOneBitShift);
+    q = _mm256_or_si256(q, _mm256_and_si256(shift<Unit::kOneBitShift - Step>(x), mask));
+  }
+  return q;
 }
 
 REPRISE_INLINE void unpack_halves(const std::uint8_t* from, float* to) {

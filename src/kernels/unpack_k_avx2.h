@@ -31,6 +31,22 @@ REPRISE_INLINE __m256i two_bytes(int a, int b) {
                       static_cast<std::uint32_t>(a));
 }
 
+// The 16 six-bit numbers of rows 8v .. 8v + 7 (panel_k.h): byte i of lane r of numbers[w] is number
+// 4w + i of row 8v + r.
+REPRISE_INLINE void unpack_six_bits(const std::uint8_t* words, int v, __m256i (&numbers)[4]) {
+  const __m256i six = _mm256_set1_epi8(63);
+  const __m256i word0 = load_bytes(words + 32 * v);
+  const __m256i word1 = load_bytes(words + 64 + 32 * v);
+  const __m256i word2 = load_bytes(words + 128 + 32 * v);
+  __m256i top = _mm256_and_si256(_mm256_srli_epi16(word0, 6), _mm256_set1_epi8(3));
+  top = _mm256_or_si256(top, _mm256_and_si256(_mm256_srli_epi16(word1, 4), _mm256_set1_epi8(12)));
+  top = _mm256_or_si256(top, _mm256_and_si256(_mm256_srli_epi16(word2, 2), _mm256_set1_epi8(48)));
+  numbers[0] = _mm256_and_si256(word0, six);
+  numbers[1] = _mm256_and_si256(word1, six);
+  numbers[2] = _mm256_and_si256(word2, six);
+  numbers[3] = top;
+}
+
 template <class Layout>
 struct UnpackOfSixBitScales : Layout {
   using Scales = SixBitScales;
@@ -41,25 +57,16 @@ struct UnpackOfSixBitScales : Layout {
   static REPRISE_INLINE void unpack_scales(const std::uint8_t* block, Scales& scales) {
     unpack_halves(block, scales.scale);
     unpack_halves(block + 32, scales.offset);
-    const __m256i six = _mm256_set1_epi8(63);
     for (int v = 0; v < 2; v++) {
-      const __m256i word0 = load_bytes(block + Layout::kWordsAt + 32 * v);
-      const __m256i word1 = load_bytes(block + Layout::kWordsAt + 64 + 32 * v);
-      const __m256i word2 = load_bytes(block + Layout::kWordsAt + 128 + 32 * v);
-      __m256i top = _mm256_and_si256(_mm256_srli_epi16(word0, 6), _mm256_set1_epi8(3));
-      top =
-          _mm256_or_si256(top, _mm256_and_si256(_mm256_srli_epi16(word1, 4), _mm256_set1_epi8(12)));
-      top =
-          _mm256_or_si256(top, _mm256_and_si256(_mm256_srli_epi16(word2, 2), _mm256_set1_epi8(48)));
-      const __m256i scale[2] = {_mm256_and_si256(word0, six), _mm256_and_si256(word1, six)};
-      const __m256i minimum[2] = {_mm256_and_si256(word2, six), top};
+      __m256i numbers[4];
+      unpack_six_bits(block + Layout::kWordsAt, v, numbers);
       for (int j = 0; j < 8; j++) {
         store_bytes(scales.run_scale[j][8 * v],
-                    _mm256_shuffle_epi8(scale[j / 4], two_bytes(j % 4, j % 4)));
+                    _mm256_shuffle_epi8(numbers[j / 4], two_bytes(j % 4, j % 4)));
       }
       for (int i = 0; i < 4; i++) {
         store_bytes(scales.minimum_pair[i][8 * v],
-                    _mm256_shuffle_epi8(minimum[i / 2], two_bytes(i % 2 * 2, i % 2 * 2 + 1)));
+                    _mm256_shuffle_epi8(numbers[2 + i / 2], two_bytes(i % 2 * 2, i % 2 * 2 + 1)));
       }
     }
   }

@@ -19,9 +19,12 @@ TEST(Kernels, EveryTableIsComplete) {
     EXPECT_NE(table->rms_norm, nullptr);
     EXPECT_NE(table->add, nullptr);
     EXPECT_NE(table->scale, nullptr);
+    EXPECT_NE(table->add_scaled, nullptr);
+    EXPECT_NE(table->multiply, nullptr);
     EXPECT_NE(table->add_row, nullptr);
     EXPECT_NE(table->gelu_tanh_multiply, nullptr);
     EXPECT_NE(table->silu_multiply, nullptr);
+    EXPECT_NE(table->sigmoid_multiply, nullptr);
     EXPECT_NE(table->softcap, nullptr);
     EXPECT_NE(table->rope, nullptr);
     EXPECT_NE(table->store_kv, nullptr);

@@ -63,6 +63,33 @@ TEST(Math, TanhFloatWithinFourUlp) {
   EXPECT_TRUE(std::isnan(tanh_f32(kFloatNan)));
 }
 
+TEST(Math, SigmoidFloatWithinFourUlp) {
+  double worst = 0;
+  for (float x = -87.0f; x < 100.0f; x += 1.3e-3f) {
+    const long double exact = 1.0L / (1.0L + std::exp(-static_cast<long double>(x)));
+    worst = std::max(worst, ulps(sigmoid_f32(x), exact));
+  }
+  EXPECT_LE(worst, 4.0);
+  RecordProperty("worst_ulp", std::to_string(worst));
+  EXPECT_EQ(sigmoid_f32(0.0f), 0.5f);
+  EXPECT_EQ(sigmoid_f32(kFloatInfinity), 1.0f);
+  EXPECT_LT(sigmoid_f32(-kFloatInfinity), 1e-38f);
+  EXPECT_TRUE(std::isnan(sigmoid_f32(kFloatNan)));
+}
+
+TEST(Math, RoundToEvenIsThatOfRint) {
+  for (float x : {0.0f, 0.5f, 1.5f, 2.5f, 0.49999997f, 8388607.5f, 8388608.0f, 4194304.5f, 3e38f,
+                  kFloatInfinity}) {
+    for (float sign : {1.0f, -1.0f}) {
+      const float rounded = round_to_even(sign * x);
+      EXPECT_EQ(rounded, std::rint(sign * x)) << x;
+      EXPECT_EQ(std::signbit(rounded), sign < 0) << x;
+    }
+  }
+  for (float x = -1000.0f; x < 1000.0f; x += 0.125f) EXPECT_EQ(round_to_even(x), std::rint(x));
+  EXPECT_TRUE(std::isnan(round_to_even(kFloatNan)));
+}
+
 TEST(Math, ExpDoubleWithinTwoUlp) {
   double worst = 0;
   for (double x = -708.0; x <= 709.0; x += 1.7e-3) {

@@ -38,7 +38,7 @@ struct Rows {
 };
 
 AlignedBytes activations_of(const Isa& isa, const PanelMatrix& matrix, const Rows& rows) {
-  const ActivationFormat format = weight_traits(matrix.type).activations;
+  const ActivationFormat format = matrix.activations();
   AlignedBytes activations(activation_bytes(format, rows.count, matrix.columns));
   isa.make_activations(format, rows.x, rows.stride, rows.count, matrix.columns, 0,
                        tile_count(rows.count), activations.data());
@@ -100,27 +100,35 @@ std::vector<float> mixed_rows(int rows, int columns, unsigned seed) {
   return x;
 }
 
-std::vector<int> column_counts(WeightType type) {
-  switch (weight_traits(type).activations) {
+ActivationFormat activations_of(const WeightForm& form) {
+  return form.shape(1, 0).activations();
+}
+
+std::vector<int> column_counts(const WeightForm& form) {
+  switch (activations_of(form)) {
     case ActivationFormat::f32:
       return {1, 7, 300};
     case ActivationFormat::int8_group32:
       return {32, 640, 1120};
+    case ActivationFormat::int8_group64:
+      return {64, 640, 1088};
+    case ActivationFormat::int8_group128:
+      return {128, 640, 1152};
     case ActivationFormat::int8_group256:
       return {256, 1280};
   }
   return {};
 }
 
-class MatmulTest : public testing::TestWithParam<WeightType> {};
+class MatmulTest : public testing::TestWithParam<WeightForm> {};
 
-INSTANTIATE_TEST_SUITE_P(Types, MatmulTest, testing::ValuesIn(all_weight_types()),
-                         [](const auto& test) { return type_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(Types, MatmulTest, testing::ValuesIn(all_weight_forms()),
+                         [](const auto& test) { return form_name(test.param); });
 
 TEST_P(MatmulTest, EveryIsaGivesTheScalarBits) {
   for (int columns : column_counts(GetParam())) {
     const PackedMatrix packed = random_matrix(GetParam(), 40, columns, 11);
-    for (int count : {1, 2, 3, 4, 5, 7, 8, 9, 13, 32, 67, 133}) {
+    for (int count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 33, 67, 133}) {
       const std::size_t stride = static_cast<std::size_t>(columns) + 3;
       const std::vector<float> x = mixed_rows(count, columns + 3, static_cast<unsigned>(count));
       const Rows rows = {x.data(), stride, count};
@@ -136,7 +144,7 @@ TEST_P(MatmulTest, EveryIsaGivesTheScalarBits) {
 // Every integer at its extreme, with activations of one sign and of alternating signs.
 TEST_P(MatmulTest, ExtremeIntegersDoNotOverflow) {
   for (int fill : {0x00, 0x0f, 0x7f, 0x80, 0xf0, 0xff}) {
-    if (weight_traits(GetParam()).activations == ActivationFormat::f32) continue;
+    if (activations_of(GetParam()) == ActivationFormat::f32) continue;
     const int columns = column_counts(GetParam()).back();
     const PackedMatrix packed = random_matrix(GetParam(), 19, columns, 12, fill);
     std::vector<float> x(static_cast<std::size_t>(9 * columns));
@@ -151,8 +159,12 @@ TEST_P(MatmulTest, ExtremeIntegersDoNotOverflow) {
       std::vector<float> weights(static_cast<std::size_t>(columns));
       unpack_row(packed.matrix, 3, weights.data());
       double exact = 0;
-      for (float w : weights) exact += w;
-      EXPECT_NEAR(want[3], exact, std::fabs(exact) * 1e-5 + 1e-4) << "fill " << fill;
+      double size = 0;
+      for (float w : weights) {
+        exact += w;
+        size += std::fabs(w);
+      }
+      EXPECT_NEAR(want[3], exact, size * 1e-5 + 1e-4) << "fill " << fill;
       for (const Isa& isa : available_isas()) {
         EXPECT_EQ(first_difference(multiply(isa, packed.matrix, rows), want), -1)
             << isa.name << " fill " << fill;
@@ -215,7 +227,10 @@ TEST_P(MatmulTest, OutputsBeyondTheMatrixAreNotWritten) {
 // The largest error of x[k] that its conversion can cause: half a unit of its int8 scale.
 std::vector<double> conversion_errors(ActivationFormat format, const float* x, int columns) {
   std::vector<double> errors(static_cast<std::size_t>(columns), 0.0);
-  const int group = format == ActivationFormat::int8_group256 ? 256 : 32;
+  const int group = format == ActivationFormat::int8_group256   ? 256
+                    : format == ActivationFormat::int8_group128 ? 128
+                    : format == ActivationFormat::int8_group64  ? 64
+                                                                : 32;
   if (format == ActivationFormat::f32) return errors;
   for (int k = 0; k < columns; k++) {
     double largest = 0;
@@ -224,22 +239,26 @@ std::vector<double> conversion_errors(ActivationFormat format, const float* x, i
       largest = std::fmax(largest, std::fabs(x[i]));
       if (i / 32 == k / 32) largest32 = std::fmax(largest32, std::fabs(x[i]));
     }
-    const double unit = group == 32 ? largest / 127 : largest32 / 127 + largest / (8 * 127);
+    const double unit = group < 256 ? largest / 127 : largest32 / 127 + largest / (8 * 127);
     errors[static_cast<std::size_t>(k)] = 0.5001 * unit;
   }
   return errors;
 }
 
 TEST_P(MatmulTest, AgreesWithDoublePrecision) {
-  const WeightType type = GetParam();
-  const int columns = column_counts(type).back();
+  const WeightForm form = GetParam();
+  const int columns = column_counts(form).back();
   const int count = 12;
   const int outputs = 33;
-  const PackedMatrix packed = random_matrix(type, outputs, columns, 19);
+  const PackedMatrix packed = random_matrix(form, outputs, columns, 19);
   const std::size_t width = static_cast<std::size_t>(columns);
   const std::vector<float> x = normal_values(count * width, 20);
   const Rows rows = {x.data(), width, count};
   const std::vector<float> out = multiply(available_isas()[0], packed.matrix, rows);
+  std::vector<std::vector<double>> errors;  // of each row of x
+  for (std::size_t m = 0; m < count; m++) {
+    errors.push_back(conversion_errors(activations_of(form), &x[m * width], columns));
+  }
   std::vector<float> weights(width);
   double error_squares = 0;
   double squares = 0;
@@ -249,13 +268,12 @@ TEST_P(MatmulTest, AgreesWithDoublePrecision) {
     for (float w : weights) largest_weight = std::fmax(largest_weight, std::fabs(w));
     for (int m = 0; m < count; m++) {
       const float* row = &x[static_cast<std::size_t>(m) * width];
-      const std::vector<double> errors =
-          conversion_errors(weight_traits(type).activations, row, columns);
       double exact = 0;
       double bound = 0;
       for (std::size_t k = 0; k < width; k++) {
         exact += static_cast<double>(weights[k]) * row[k];
-        bound += std::fabs(weights[k]) * errors[k] + 2e-6 * largest_weight * std::fabs(row[k]);
+        bound += std::fabs(weights[k]) * errors[static_cast<std::size_t>(m)][k] +
+                 2e-6 * largest_weight * std::fabs(row[k]);
       }
       const double got = out[static_cast<std::size_t>(m * (outputs + 5) + n)];
       EXPECT_LE(std::fabs(got - exact), bound) << "row " << m << " output " << n;
@@ -295,6 +313,8 @@ class ActivationsTest : public testing::TestWithParam<ActivationFormat> {};
 
 INSTANTIATE_TEST_SUITE_P(Formats, ActivationsTest,
                          testing::Values(ActivationFormat::f32, ActivationFormat::int8_group32,
+                                         ActivationFormat::int8_group64,
+                                         ActivationFormat::int8_group128,
                                          ActivationFormat::int8_group256));
 
 TEST_P(ActivationsTest, TilesAloneEqualTheScalarBytesFiniteOrNot) {
@@ -320,6 +340,32 @@ TEST_P(ActivationsTest, TilesAloneEqualTheScalarBytesFiniteOrNot) {
       EXPECT_EQ(std::memcmp(want.data(), got.data(), bytes), 0) << isa.name << " rows " << count;
     }
   }
+}
+
+template <int Columns>
+void expect_sums_of_integers(ActivationFormat format) {
+  const std::vector<float> x = mixed_rows(1, 256, 25);
+  AlignedBytes bytes(activation_bytes(format, 1, 256));
+  scalar::make_activations(format, x.data(), 256, 1, 256, 0, 1, bytes.data());
+  for (int g = 0; g < 256 / Columns; g++) {
+    ActivationGroup<Columns, 1> group;
+    take_row(bytes.data() + static_cast<std::size_t>(g) * sizeof group, 1, 0, group);
+    int sum = 0;
+    for (int k = 0; k < Columns; k++) {
+      const int q = group.q[k / 4][0][k % 4];
+      sum += q;
+      const float value = x[static_cast<std::size_t>(g * Columns + k)];
+      EXPECT_NEAR(group.scale[0] * static_cast<float>(q), value, group.scale[0] * 0.5001f);
+    }
+    EXPECT_EQ(group.sum[0], group.scale[0] * static_cast<float>(sum));
+  }
+}
+
+// What the biases rely on.
+TEST(Activations, SumsOfAGroupAreThoseOfTheIntegers) {
+  expect_sums_of_integers<32>(ActivationFormat::int8_group32);
+  expect_sums_of_integers<64>(ActivationFormat::int8_group64);
+  expect_sums_of_integers<128>(ActivationFormat::int8_group128);
 }
 
 // What the K-quants' minimums and the zero points rely on.

@@ -32,10 +32,52 @@ class AlignedBytes {
   std::unique_ptr<std::uint8_t, Free> data_;
 };
 
-inline std::vector<WeightType> all_weight_types() {
+// A weight type and what MLX types need besides.
+struct WeightForm {
+  WeightType type = WeightType::f32;
+  int group = 0;
+  ScaleType scale_type = ScaleType::f16;
+
+  PanelMatrix shape(int rows, int columns) const {
+    return {type, rows, columns, nullptr, group, scale_type};
+  }
+};
+
+// The types of GGUF.
+inline std::vector<WeightType> block_weight_types() {
   std::vector<WeightType> types;
-  for (int i = 0; i < kWeightTypes; i++) types.push_back(static_cast<WeightType>(i));
+  for (int i = 0; i < kWeightTypes; i++) {
+    const WeightType type = static_cast<WeightType>(i);
+    if (!is_affine(type)) types.push_back(type);
+  }
   return types;
+}
+inline std::vector<WeightForm> affine_forms() {
+  std::vector<WeightForm> forms;
+  for (int i = 0; i < kWeightTypes; i++) {
+    const WeightType type = static_cast<WeightType>(i);
+    if (!is_affine(type)) continue;
+    for (int group : {32, 64, 128}) {
+      for (ScaleType scale_type : {ScaleType::f16, ScaleType::bf16, ScaleType::f32}) {
+        forms.push_back({type, group, scale_type});
+      }
+    }
+  }
+  return forms;
+}
+inline std::vector<WeightForm> all_weight_forms() {
+  std::vector<WeightForm> forms;
+  for (WeightType type : block_weight_types()) forms.push_back({type});
+  for (const WeightForm& form : affine_forms()) forms.push_back(form);
+  return forms;
+}
+
+// "Q4_0", "mlx4_g64_bf16": what a test may be called.
+inline std::string form_name(const WeightForm& form) {
+  if (!is_affine(form.type)) return weight_traits(form.type).name;
+  const char* const scale_names[] = {"f16", "bf16", "f32"};
+  return "mlx" + std::to_string(affine_bits(form.type)) + "_g" + std::to_string(form.group) + "_" +
+         scale_names[static_cast<int>(form.scale_type)];
 }
 
 // Where a file block of the type holds halves; -1 for none.
@@ -48,6 +90,8 @@ inline HalvesAt halves_at(WeightType type) {
     case WeightType::q4_0:
     case WeightType::q5_0:
     case WeightType::q8_0:
+    case WeightType::iq4_nl:
+    case WeightType::iq4_xs:
       return {0, -1};
     case WeightType::q4_1:
     case WeightType::q5_1:
@@ -56,6 +100,10 @@ inline HalvesAt halves_at(WeightType type) {
       return {0, 2};
     case WeightType::q6_k:
       return {208, -1};
+    case WeightType::q2_k:
+      return {80, 82};
+    case WeightType::q3_k:
+      return {108, -1};
     default:
       return {-1, -1};
   }
@@ -90,24 +138,77 @@ inline std::vector<std::byte> random_file_rows(WeightType type, int rows, int co
   return bytes;
 }
 
+// `count` scales (or biases) of the type, of ordinary size and both signs.
+inline std::vector<std::byte> random_scales(ScaleType type, std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0f, 0.01f);
+  const std::size_t size = static_cast<std::size_t>(scale_bytes(type));
+  std::vector<std::byte> bytes(count * size);
+  for (std::size_t i = 0; i < count; i++) {
+    const float value = normal(random);
+    const std::uint16_t bits =
+        type == ScaleType::f16 ? float_to_half(value) : float_to_bfloat(value);
+    const void* from = type == ScaleType::f32 ? static_cast<const void*>(&value) : &bits;
+    std::memcpy(&bytes[i * size], from, size);
+  }
+  return bytes;
+}
+
+// A matrix as files store it; `scales` and `biases` are MLX's.
+struct FileMatrix {
+  WeightForm form;
+  int rows = 0;
+  int columns = 0;
+  std::vector<std::byte> weights;
+  std::vector<std::byte> scales;
+  std::vector<std::byte> biases;
+
+  // From row `row` on; MLX.
+  AffineRows affine_rows(int row) const {
+    const std::size_t at = static_cast<std::size_t>(row);
+    const std::size_t scales_at = at * static_cast<std::size_t>(columns / form.group) *
+                                  static_cast<std::size_t>(scale_bytes(form.scale_type));
+    return {weights.data() + at * file_row_bytes(form.type, columns), scales.data() + scales_at,
+            biases.data() + scales_at};
+  }
+};
+
+inline FileMatrix random_file(const WeightForm& form, int rows, int columns, unsigned seed,
+                              int fill = -1) {
+  FileMatrix file = {form, rows, columns, random_file_rows(form.type, rows, columns, seed, fill),
+                     {},   {}};
+  if (is_affine(form.type)) {
+    const std::size_t groups = static_cast<std::size_t>(rows * (columns / form.group));
+    file.scales = random_scales(form.scale_type, groups, seed + 100);
+    file.biases = random_scales(form.scale_type, groups, seed + 200);
+  }
+  return file;
+}
+
 struct PackedMatrix {
-  PackedMatrix(WeightType type, int rows, int columns, const std::vector<std::byte>& file_rows)
-      : bytes(panel_bytes(type, columns) *
-              static_cast<std::size_t>((rows + kPanelRows - 1) / kPanelRows)),
-        matrix{type, rows, columns, bytes.data()} {
-    pack_panels(type, file_rows.data(), rows, columns, 0, matrix.panel_count(), bytes.data());
+  explicit PackedMatrix(const FileMatrix& file)
+      : bytes(file.form.shape(file.rows, file.columns).panel_bytes() *
+              static_cast<std::size_t>((file.rows + kPanelRows - 1) / kPanelRows)),
+        matrix(file.form.shape(file.rows, file.columns)) {
+    matrix.panels = bytes.data();
+    pack(file, 0, matrix.panel_count(), bytes.data());
+  }
+  static void pack(const FileMatrix& file, int panel_begin, int panel_end, std::uint8_t* panels) {
+    if (is_affine(file.form.type)) {
+      pack_affine_panels(file.form.shape(file.rows, file.columns), file.affine_rows(0), panel_begin,
+                         panel_end, panels);
+    } else {
+      pack_panels(file.form.type, file.weights.data(), file.rows, file.columns, panel_begin,
+                  panel_end, panels);
+    }
   }
   AlignedBytes bytes;
   PanelMatrix matrix;
 };
 
-inline PackedMatrix random_matrix(WeightType type, int rows, int columns, unsigned seed,
+inline PackedMatrix random_matrix(const WeightForm& form, int rows, int columns, unsigned seed,
                                   int fill = -1) {
-  return PackedMatrix(type, rows, columns, random_file_rows(type, rows, columns, seed, fill));
-}
-
-inline std::string type_name(WeightType type) {
-  return weight_traits(type).name;
+  return PackedMatrix(random_file(form, rows, columns, seed, fill));
 }
 
 }  // namespace reprise::kernels

@@ -78,6 +78,21 @@ std::vector<Case> cases() {
       {"scale",
        [](const KernelTable& t, float* x, const float*, std::size_t n) { t.scale(x, 1.7f, n); },
        each_value([](float x, float) { return x * 1.7f; })},
+      {"add_scaled",
+       [](const KernelTable& t, float* x, const float* y, std::size_t n) {
+         t.add_scaled(x, y, -1.7f, n);
+       },
+       each_value([](float x, float y) { return __builtin_fmaf(y, -1.7f, x); })},
+      {"multiply",
+       [](const KernelTable& t, float* x, const float* y, std::size_t n) { t.multiply(x, y, n); },
+       each_value([](float x, float y) { return x * y; })},
+      {"sigmoid_multiply",  // x is the gate, so that awkward values reach it
+       [](const KernelTable& t, float* x, const float* y, std::size_t n) {
+         std::vector<float> values(y, y + n);
+         t.sigmoid_multiply(values.data(), x, n);
+         std::copy(values.begin(), values.end(), x);
+       },
+       each_value([](float x, float y) { return y * sigmoid_f32(x); })},
       {"gelu_tanh_multiply",
        [](const KernelTable& t, float* x, const float* y, std::size_t n) {
          t.gelu_tanh_multiply(x, y, n);
@@ -149,10 +164,11 @@ TEST(Rowwise, ErrorsAgainstDoubleStayWithinTheirFormulas) {
   const std::vector<float> x = normal_values(count, 1, 6.0f), y = normal_values(count, 2);
   const double u = 0x1p-24;  // half an ulp of 1
   const KernelTable table = tables().back();
-  std::vector<float> gelu = x, silu = x, capped = x;
+  std::vector<float> gelu = x, silu = x, capped = x, gated = y;
   table.gelu_tanh_multiply(gelu.data(), y.data(), count);
   table.silu_multiply(silu.data(), y.data(), count);
   table.softcap(capped.data(), 30.0f, count);
+  table.sigmoid_multiply(gated.data(), x.data(), count);
   for (std::size_t i = 0; i < count; i++) {
     const double v = x[i], t = v * (1.5957691216057308 + 0.07135481627159626 * v * v);
     // exp 2 ulp = 4u, one u for each of sum, quotient, product; e^-t turns t's 3u into 3 |t| u.
@@ -161,6 +177,8 @@ TEST(Rowwise, ErrorsAgainstDoubleStayWithinTheirFormulas) {
     EXPECT_NEAR(gelu[i], exact_gelu, t > -87 ? gelu_bound : 1e-34);  // beyond, exp is capped
     const double exact_silu = v / (1 + std::exp(-v)) * y[i];
     EXPECT_NEAR(silu[i], exact_silu, std::fabs(exact_silu) * 7 * u);
+    const double exact_gated = y[i] / (1 + std::exp(-v));
+    EXPECT_NEAR(gated[i], exact_gated, std::fabs(exact_gated) * 7 * u);
     // tanh 4 ulp = 8u, quotient and product u each; tanh's condition number is at most 1.
     const double exact_cap = 30 * std::tanh(v / 30);
     EXPECT_NEAR(capped[i], exact_cap, std::fabs(exact_cap) * 10 * u);
@@ -250,6 +268,35 @@ TEST(Rowwise, RopeTurnsByTheAngle) {
       near(pairs[2 * i], c * std::cos(angle) - d * std::sin(angle), c, d);
       near(pairs[2 * i + 1], d * std::cos(angle) + c * std::sin(angle), c, d);
     }
+  }
+}
+
+// Gemma 4's proportional RoPE: pairs span the whole head, all but the first have frequency 0.
+TEST(Rowwise, RopePairsOfFrequencyZeroKeepTheirValues) {
+  constexpr int kHeadDim = 48;
+  constexpr int kPairs = kHeadDim / 2;
+  constexpr int kTurning = 7;
+  std::vector<double> frequencies(kPairs, 0.0);
+  for (int i = 0; i < kTurning; i++) frequencies[static_cast<std::size_t>(i)] = 0.3 / (i + 1);
+  std::vector<float> cosines(kPairs), sines(kPairs);
+  rope_angles(123456, frequencies, 1.0, cosines.data(), sines.data());
+  const std::vector<float> x = normal_values(kHeadDim, 12, 1e3f);
+  for (const KernelTable& table : tables()) {
+    std::vector<float> y = x;
+    table.rope(RopeLayout::half_split, y.data(), 1, 1, kHeadDim, kHeadDim, cosines.data(),
+               sines.data());
+    for (std::size_t i = 0; i < kPairs; i++) {
+      const bool turns = i < kTurning;
+      EXPECT_EQ(y[i] == x[i], !turns) << table.isa << " " << i;
+      EXPECT_EQ(y[i + kPairs] == x[i + kPairs], !turns) << table.isa << " " << i;
+    }
+    // A zero is still a zero, though perhaps of the other sign.
+    std::vector<float> zeros(kHeadDim, -0.0f);
+    zeros[kHeadDim - 1] = 5.0f;
+    table.rope(RopeLayout::half_split, zeros.data(), 1, 1, kHeadDim, kHeadDim, cosines.data(),
+               sines.data());
+    EXPECT_EQ(zeros[kPairs - 1], 0.0f);
+    EXPECT_EQ(zeros[kHeadDim - 1], 5.0f);
   }
 }
 

@@ -1,0 +1,15 @@
+// The AVX2 matrix multiply of IQ4_XS weights.
+#include "kernels/panel_matmul_avx2.h"
+#include "kernels/unpack_iq4_avx2.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+namespace reprise::kernels::avx2 {
+
+void multiply_iq4_xs(const MatmulCall& call, int panel_begin, int panel_end,
+                     std::uint8_t* scratch) {
+  multiply_panels<UnpackIQ4_XS>(call, panel_begin, panel_end, scratch);
+}
+
+}  // namespace reprise::kernels::avx2
+#pragma GCC pop_options
