@@ -2,7 +2,6 @@
 #include "kv/kv_snapshot.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -11,21 +10,14 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "kv/page_places.h"
-#include "kv/snapshot_layer.h"
 
 namespace reprise {
 namespace {
 
 constexpr std::int32_t kStep = 256;              // growth step of the original's buffers
 constexpr std::int32_t kTurboSeed = 0x7B470404;  // the original's default; without effect in fp16
-
-std::size_t key_row_bytes(const kernels::KvShape& shape) {
-  return shape.keys_bytes() / kPagePositions;
-}
-std::size_t value_row_bytes(const kernels::KvShape& shape) {
-  return shape.values_bytes() / kPagePositions;
-}
 
 // Appends the tensors of one layer.
 class LayerWriter {
@@ -84,8 +76,8 @@ class LayerWriter {
     NamedTensor values{
         prefix_ + "values", dtype, {1, group_.kv_heads, tokens, shape.value_dim}, {}};
     const auto rows = static_cast<std::size_t>(group_.kv_heads * tokens);
-    keys.bytes.resize(rows * key_row_bytes(shape));
-    values.bytes.resize(rows * value_row_bytes(shape));
+    keys.bytes.resize(rows * shape.key_row_bytes());
+    values.bytes.resize(rows * shape.value_row_bytes());
     std::byte* key = keys.bytes.data();
     std::byte* value = values.bytes.data();
     for (int head = 0; head < group_.kv_heads; head++) {
@@ -93,8 +85,8 @@ class LayerWriter {
       for (Position p = live.begin; p < live.end; p++) {
         read_place(shape, cache_.page_at(place_.group, p) + block,
                    static_cast<int>(p % kPagePositions), key, value);
-        key += key_row_bytes(shape);
-        value += value_row_bytes(shape);
+        key += shape.key_row_bytes();
+        value += shape.value_row_bytes();
       }
     }
     snapshot_.tensors.push_back(std::move(keys));
@@ -108,102 +100,57 @@ class LayerWriter {
   std::string prefix_;
 };
 
-// All layers of a snapshot, checked; a source per model layer (unused where a layer owns nothing)
-// and per group the positions that all its layers hold.
-struct CheckedSnapshot {
-  std::vector<LayerSource> layers;
-  std::vector<PositionRange> live;
-};
+// One state a model layer; that of a layer that owns nothing is empty.
+using LayerStates = std::vector<LayerState>;
 
-Result<CheckedSnapshot> check_snapshot(const StateSnapshot& snapshot, const SnapshotWords& words,
-                                       const KvLayout& layout) {
+Status check_header(const StateSnapshot& snapshot, const SnapshotWords& words) {
   if (snapshot.family != words.family) {
-    return fail(Errc::invalid_argument,
-                fmt::format("cannot restore {} snapshot into {}", snapshot.family, words.family),
-                "family");
+    return fail(
+        Errc::invalid_argument,
+        fmt::format("cannot restore {} snapshot into {}", printable(snapshot.family), words.family),
+        "family");
   }
-  if (snapshot.token_length < 0 ||
-      snapshot.token_length > std::numeric_limits<std::int32_t>::max()) {
+  constexpr Position kLengthMax = std::numeric_limits<std::int32_t>::max();
+  if (snapshot.token_length < 0 || snapshot.token_length > kLengthMax) {
     return fail(Errc::corrupt,
                 fmt::format("{} restore: snapshot token length {}, expected 0 to {}", words.family,
-                            snapshot.token_length, std::numeric_limits<std::int32_t>::max()),
+                            snapshot.token_length, kLengthMax),
                 "token_length");
-  }
-  TRY_ASSIGN(SnapshotIndex index, SnapshotIndex::build(snapshot));
-  CheckedSnapshot checked;
-  checked.layers.resize(layout.layers.size());
-  checked.live.assign(layout.groups.size(), {0, snapshot.token_length});
-  for (std::size_t g = 0; g < layout.groups.size(); g++) {
-    for (const int layer : layout.groups[g].layers) {
-      TRY_ASSIGN(checked.layers[static_cast<std::size_t>(layer)],
-                 read_layer(index, words, layout.groups[g], layer, snapshot.token_length));
-      checked.live[g].begin = std::max(checked.live[g].begin,
-                                       checked.layers[static_cast<std::size_t>(layer)].live.begin);
-    }
-  }
-  TRY(index.check_all_used(words));
-  return checked;
-}
-
-// A place that holds an infinity or a NaN would spoil rows that do not even see it.
-bool is_finite(std::span<const std::byte> row, kernels::KvType type) {
-  if (type == kernels::KvType::f32) {
-    for (std::size_t i = 0; i < row.size(); i += 4) {
-      std::uint32_t bits = 0;
-      std::memcpy(&bits, row.data() + i, sizeof(bits));
-      if ((bits & 0x7f800000u) == 0x7f800000u) return false;
-    }
-    return true;
-  }
-  const std::uint16_t exponent = type == kernels::KvType::f16 ? 0x7c00 : 0x7f80;
-  for (std::size_t i = 0; i < row.size(); i += 2) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, row.data() + i, sizeof(bits));
-    if ((bits & exponent) == exponent) return false;
-  }
-  return true;
-}
-
-// The bytes of one head and position in a snapshot's buffer.
-std::span<const std::byte> row_at(const NamedTensor& tensor, const LayerSource& source, int head,
-                                  Position position, std::size_t row_bytes) {
-  const auto row = static_cast<std::size_t>(head * source.slots + source.slot(position));
-  return std::span(tensor.bytes).subspan(row * row_bytes, row_bytes);
-}
-
-Status check_finite(const CheckedSnapshot& checked, const SnapshotWords& words,
-                    const KvLayout& layout) {
-  for (std::size_t g = 0; g < layout.groups.size(); g++) {
-    const SpanGroup& group = layout.groups[g];
-    for (const int layer : group.layers) {
-      const LayerSource& source = checked.layers[static_cast<std::size_t>(layer)];
-      for (int head = 0; head < group.kv_heads; head++) {
-        for (Position p = checked.live[g].begin; p < checked.live[g].end; p++) {
-          const bool keys_are = is_finite(
-              row_at(*source.keys, source, head, p, key_row_bytes(group.shape)), group.shape.type);
-          const bool values_are =
-              is_finite(row_at(*source.values, source, head, p, value_row_bytes(group.shape)),
-                        group.shape.type);
-          if (keys_are && values_are) continue;
-          const std::string field =
-              snapshot_prefix(words, group.span.kind, layer) + (keys_are ? "values" : "keys");
-          return fail(Errc::corrupt,
-                      fmt::format("{} restore: {} has a number that is not finite at head {}, "
-                                  "position {}, expected finite numbers",
-                                  words.family, field, head, p),
-                      field);
-        }
-      }
-    }
   }
   return {};
 }
 
-// The pages of one group, filled from its layers' sources. The pool has room.
-std::vector<PageRef> build_pages(const CheckedSnapshot& checked, const KvLayout& layout, int index,
-                                 PagePool& pool) {
-  const SpanGroup& group = layout.groups[static_cast<std::size_t>(index)];
-  const PositionRange live = checked.live[static_cast<std::size_t>(index)];
+// All but the content of the rows.
+Result<LayerStates> read_layers(const StateSnapshot& snapshot, const SnapshotWords& words,
+                                const KvLayout& layout) {
+  TRY(check_header(snapshot, words));
+  TRY_ASSIGN(SnapshotIndex index, SnapshotIndex::build(snapshot));
+  LayerStates layers(layout.layers.size());
+  for (const SpanGroup& group : layout.groups) {
+    for (const int layer : group.layers) {
+      TRY_ASSIGN(layers[static_cast<std::size_t>(layer)],
+                 read_layer(index, words, group, layer, snapshot.token_length));
+    }
+  }
+  TRY(index.check_all_used(words, layout.layers.size()));
+  return layers;
+}
+
+// What all layers of the group hold.
+PositionRange common_live(std::span<const LayerState> layers, const SpanGroup& group) {
+  PositionRange live = layers[static_cast<std::size_t>(group.layers.front())].live();
+  for (const int layer : group.layers) {
+    const PositionRange own = layers[static_cast<std::size_t>(layer)].live();
+    CHECK(own.end == live.end);
+    live.begin = std::max(live.begin, own.begin);
+  }
+  return live;
+}
+
+// The pages of one group, filled from its layers. The pool has room.
+std::vector<PageRef> build_pages(std::span<const LayerState> layers, PagePool& pool, int index,
+                                 PositionRange live) {
+  const SpanGroup& group = pool.layout().groups[static_cast<std::size_t>(index)];
   std::vector<PageRef> pages(
       static_cast<std::size_t>((live.end + kPagePositions - 1) / kPagePositions));
   for (Position start = live.begin / kPagePositions * kPagePositions;
@@ -214,13 +161,12 @@ std::vector<PageRef> build_pages(const CheckedSnapshot& checked, const KvLayout&
     CHECK(page.has_value());
     page->set_first(static_cast<int>(begin - start));
     for (std::size_t i = 0; i < group.layers.size(); i++) {
-      const LayerSource& source = checked.layers[static_cast<std::size_t>(group.layers[i])];
+      const LayerState& layer = layers[static_cast<std::size_t>(group.layers[i])];
       for (int head = 0; head < group.kv_heads; head++) {
         std::uint8_t* block = page->data() + group.block_offset(static_cast<int>(i), head);
         for (Position p = begin; p < end; p++) {
           write_place(group.shape, block, static_cast<int>(p - start),
-                      row_at(*source.keys, source, head, p, key_row_bytes(group.shape)).data(),
-                      row_at(*source.values, source, head, p, value_row_bytes(group.shape)).data());
+                      layer.key_row(head, p).data(), layer.value_row(head, p).data());
         }
       }
     }
@@ -230,70 +176,122 @@ std::vector<PageRef> build_pages(const CheckedSnapshot& checked, const KvLayout&
   return pages;
 }
 
-std::size_t bytes_of(const CheckedSnapshot& checked, const KvLayout& layout) {
-  std::size_t bytes = 0;
-  for (std::size_t g = 0; g < layout.groups.size(); g++) {
-    const PositionRange live = checked.live[g];
-    if (live.is_empty()) continue;
-    const Position pages =
-        (live.end + kPagePositions - 1) / kPagePositions - live.begin / kPagePositions;
-    bytes += static_cast<std::size_t>(pages) * layout.groups[g].page_bytes();
+std::size_t bytes_of(const SpanGroup& group, PositionRange live) {
+  if (live.is_empty()) return 0;
+  const Position pages =
+      (live.end + kPagePositions - 1) / kPagePositions - live.begin / kPagePositions;
+  return static_cast<std::size_t>(pages) * group.page_bytes();
+}
+
+Result<SequenceCache> restore(const StateSnapshot& snapshot, const SnapshotWords& words,
+                              PagePool& pool, std::optional<Position> target) {
+  TRY_ASSIGN(LayerStates layers, read_layers(snapshot, words, pool.layout()));
+  for (const SpanGroup& group : pool.layout().groups) {
+    for (const int layer : group.layers) {
+      LayerState& state = layers[static_cast<std::size_t>(layer)];
+      if (target) TRY(state.truncate_to(*target));
+      TRY(state.check_finite());
+    }
   }
-  return bytes;
+  return build_sequence(layers, words, pool);
 }
 
 }  // namespace
 
-const NamedTensor* StateSnapshot::find(std::string_view name) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const NamedTensor& tensor) { return tensor.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
-}
-
-std::size_t StateSnapshot::byte_size() const {
-  std::size_t bytes = 0;
-  for (const NamedTensor& tensor : tensors) bytes += tensor.bytes.size();
-  return bytes;
-}
-
-StateSnapshot snapshot_sequence(const SequenceCache& cache, const SnapshotWords& words) {
-  StateSnapshot snapshot{words.family, cache.offset(), {}};
-  const std::vector<LayerPlace>& layers = cache.layout().layers;
-  for (std::size_t layer = 0; layer < layers.size(); layer++) {
-    if (layers[layer].group < 0) continue;
-    LayerWriter(snapshot, cache, words, static_cast<int>(layer)).write();
+Status check_snapshot_mode(const KvLayout& layout, const SnapshotWords& words) {
+  for (const SpanGroup& group : layout.groups) {
+    const std::int32_t tag = kv_mode_tag(group.shape.type);
+    if (tag == kSnapshotModeFp16) continue;
+    const int layer = group.layers.front();
+    return fail(Errc::unsupported,
+                fmt::format("{} snapshot layer{}: {} cache mode {} (tag {}) is not supported by "
+                            "model-state snapshots, expected fp16 (tag 0)",
+                            words.family, layer, snapshot_word(words, group.span.kind),
+                            *kv_mode_name(tag), tag),
+                snapshot_prefix(words, group.span.kind, layer) + "mode");
   }
+  return {};
+}
+
+bool supports_snapshot_reuse(const KvLayout& layout) {
+  return check_snapshot_mode(layout, {}).has_value();
+}
+
+Status snapshot_into(const SequenceCache& cache, int layer, const SnapshotWords& words,
+                     StateSnapshot& snapshot) {
+  TRY(check_snapshot_mode(cache.layout(), words));
+  if (cache.layout().layers[static_cast<std::size_t>(layer)].group < 0) return {};
+  LayerWriter(snapshot, cache, words, layer).write();
+  return {};
+}
+
+Result<LayerState> restore_from(const StateSnapshot& snapshot, int layer,
+                                const SnapshotWords& words, const KvLayout& layout) {
+  TRY(check_header(snapshot, words));
+  TRY_ASSIGN(SnapshotIndex index, SnapshotIndex::build(snapshot));
+  const int group = layout.layers[static_cast<std::size_t>(layer)].group;
+  CHECK(group >= 0);  // a layer that owns nothing has no state
+  TRY_ASSIGN(LayerState state,
+             read_layer(index, words, layout.groups[static_cast<std::size_t>(group)], layer,
+                        snapshot.token_length));
+  TRY(state.check_finite());
+  return state;
+}
+
+Result<SequenceCache> build_sequence(std::span<const LayerState> layers, const SnapshotWords& words,
+                                     PagePool& pool) {
+  const KvLayout& layout = pool.layout();
+  CHECK(layers.size() == layout.layers.size() && !layout.groups.empty());
+  std::vector<PositionRange> live;
+  std::size_t bytes = 0;
+  for (const SpanGroup& group : layout.groups) {
+    live.push_back(common_live(layers, group));
+    CHECK(live.back().end == live.front().end);
+    bytes += bytes_of(group, live.back());
+  }
+  const Position length = live.front().end;
+  if (bytes > pool.available_bytes()) {
+    return fail(Errc::exhausted,
+                fmt::format("{} restore: snapshot of {} tokens takes {} bytes of pages, {} are "
+                            "available",
+                            words.family, length, bytes, pool.available_bytes()));
+  }
+  std::vector<std::vector<PageRef>> pages;
+  for (std::size_t g = 0; g < layout.groups.size(); g++)
+    pages.push_back(build_pages(layers, pool, static_cast<int>(g), live[g]));
+  SequenceCache cache(pool);
+  cache.adopt(length, std::move(pages));
+  return cache;
+}
+
+Result<StateSnapshot> snapshot_sequence(const SequenceCache& cache, const SnapshotWords& words) {
+  StateSnapshot snapshot{words.family, cache.offset(), {}};
+  for (std::size_t layer = 0; layer < cache.layout().layers.size(); layer++)
+    TRY(snapshot_into(cache, static_cast<int>(layer), words, snapshot));
   return snapshot;
 }
 
 Result<SequenceCache> restore_sequence(const StateSnapshot& snapshot, const SnapshotWords& words,
                                        PagePool& pool) {
-  const KvLayout& layout = pool.layout();
-  TRY_ASSIGN(const CheckedSnapshot checked, check_snapshot(snapshot, words, layout));
-  TRY(check_finite(checked, words, layout));
-  if (const std::size_t bytes = bytes_of(checked, layout); bytes > pool.available_bytes()) {
-    return fail(Errc::exhausted,
-                fmt::format("{} restore: snapshot of {} tokens takes {} bytes of pages, {} are "
-                            "available",
-                            words.family, snapshot.token_length, bytes, pool.available_bytes()));
-  }
-  std::vector<std::vector<PageRef>> pages;
-  for (std::size_t g = 0; g < layout.groups.size(); g++) {
-    pages.push_back(build_pages(checked, layout, static_cast<int>(g), pool));
-  }
-  SequenceCache cache(pool);
-  cache.adopt(snapshot.token_length, std::move(pages));
-  return cache;
+  return restore(snapshot, words, pool, std::nullopt);
+}
+
+Result<SequenceCache> restore_sequence_truncated(const StateSnapshot& snapshot,
+                                                 const SnapshotWords& words, PagePool& pool,
+                                                 Position target) {
+  return restore(snapshot, words, pool, target);
 }
 
 bool snapshot_truncatable_to(const StateSnapshot& snapshot, const SnapshotWords& words,
                              const KvLayout& layout, Position target) {
-  const Result<CheckedSnapshot> checked = check_snapshot(snapshot, words, layout);
-  if (!checked || target < 0 || target > snapshot.token_length) return false;
-  for (std::size_t g = 0; g < layout.groups.size(); g++) {
-    if (!layout.groups[g].span.can_truncate(checked->live[g], target)) return false;
-  }
-  return true;
+  const Result<LayerStates> layers = read_layers(snapshot, words, layout);
+  if (!layers) return false;
+  const auto can = [&](int layer) {
+    return (*layers)[static_cast<std::size_t>(layer)].snapshot_truncatable_to(target);
+  };
+  return std::all_of(layout.groups.begin(), layout.groups.end(), [&](const SpanGroup& group) {
+    return std::all_of(group.layers.begin(), group.layers.end(), can);
+  });
 }
 
 }  // namespace reprise

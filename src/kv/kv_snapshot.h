@@ -1,49 +1,42 @@
-// The snapshot contract: a sequence's state as ordered named tensors (docs/snapshot_format.md).
-// Layer by layer, every attention kind; written in one canonical form, read from any valid one.
+// The snapshot contract (docs/snapshot_format.md): one layer's, or a whole sequence's, state as
+// ordered named tensors. Every attention kind; written in one canonical form, read from any valid
+// one. Everything is checked before anything is built (law L5).
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
 #include "kv/sequence_cache.h"
+#include "kv/snapshot_layer.h"
+#include "kv/state_snapshot.h"
 
 namespace reprise {
 
-enum class SnapshotDtype : std::uint8_t { f16, bf16, f32, i32 };
+// Whether sequences of this layout may be snapshotted: their KV mode is fp16.
+bool supports_snapshot_reuse(const KvLayout& layout);
+// Why they may not. Errors: unsupported; names family, the first refused layer, its kind, its mode.
+Status check_snapshot_mode(const KvLayout& layout, const SnapshotWords& words);
 
-struct NamedTensor {
-  std::string name;
-  SnapshotDtype dtype = SnapshotDtype::i32;
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;  // row-major, little-endian
-};
+// ---- one layer ----
 
-// A deep copy: shares nothing with any sequence.
-struct StateSnapshot {
-  std::string family;         // tag: "gemma3", "llama"
-  Position token_length = 0;  // == the offset of every layer
-  std::vector<NamedTensor> tensors;
+// Appends the layer's tensors in canonical form: live tokens in chronological order; nothing for a
+// layer that owns no keys and values. Errors: unsupported (its KV mode).
+Status snapshot_into(const SequenceCache& cache, int layer, const SnapshotWords& words,
+                     StateSnapshot& snapshot);
+// The layer as the snapshot holds it, all checks made; build_sequence() puts layers into pages.
+// `layout` and `snapshot` must outlive it. Cutting it: LayerState::snapshot_truncatable_to(target)
+// and truncate_to(target). Errors: see restore_sequence.
+Result<LayerState> restore_from(const StateSnapshot& snapshot, int layer,
+                                const SnapshotWords& words, const KvLayout& layout);
+// A sequence on new pages from one state a layer (all at one offset, of the pool's layout; the
+// entry of a layer that owns nothing is not looked at). Errors: exhausted, with nothing taken.
+Result<SequenceCache> build_sequence(std::span<const LayerState> layers, const SnapshotWords& words,
+                                     PagePool& pool);
 
-  const NamedTensor* find(std::string_view name) const;
-  std::size_t byte_size() const;
-};
+// ---- a whole sequence ----
 
-// What a family calls its layers in tensor names ("standard" or Muse Glimmer's "full" ...).
-struct SnapshotWords {
-  std::string family;
-  std::string standard = "standard";
-  std::string rotating = "rotating";
-  std::string chunked = "chunked";
-};
-
-// Storage modes of the contract; only fp16 ("as the model produced it") may be snapshotted.
-inline constexpr std::int32_t kSnapshotModeFp16 = 0;
-
-// The whole sequence in canonical form: live tokens in chronological order. Errors: none but bugs.
-StateSnapshot snapshot_sequence(const SequenceCache& cache, const SnapshotWords& words);
+// Errors: unsupported (the KV mode may not be snapshotted).
+Result<StateSnapshot> snapshot_sequence(const SequenceCache& cache, const SnapshotWords& words);
 
 // Checks everything, then builds a sequence with pages of its own. Errors: invalid_argument,
 // corrupt, unsupported (each names family, layer, kind, field, got and expected); exhausted (no
@@ -51,8 +44,15 @@ StateSnapshot snapshot_sequence(const SequenceCache& cache, const SnapshotWords&
 Result<SequenceCache> restore_sequence(const StateSnapshot& snapshot, const SnapshotWords& words,
                                        PagePool& pool);
 
-// Whether the snapshot's layers hold what resuming at `target` needs (law L3).
+// Whether every layer holds what resuming at `target` needs (law L3). Reads scalars and shapes
+// only.
 bool snapshot_truncatable_to(const StateSnapshot& snapshot, const SnapshotWords& words,
                              const KvLayout& layout, Position target);
+
+// A sequence of the first `target` tokens, of what a cache there keeps. Errors: those of
+// restore_sequence, and of LayerState::truncate_to where some layer cannot go back so far.
+Result<SequenceCache> restore_sequence_truncated(const StateSnapshot& snapshot,
+                                                 const SnapshotWords& words, PagePool& pool,
+                                                 Position target);
 
 }  // namespace reprise

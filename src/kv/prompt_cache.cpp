@@ -1,6 +1,7 @@
 // The prompt cache's outside: salts, paths, counters.
 #include "kv/prompt_cache.h"
 
+#include "base/log.h"
 #include "kv/prompt_trie.h"
 
 namespace reprise {
@@ -28,6 +29,13 @@ std::string_view miss_reason_name(MissReason reason) {
 PromptCache::PromptCache(PagePool& pool, PromptCacheOptions options,
                          std::function<std::int64_t()> now_unix_ms)
     : trie_(std::make_unique<Trie>(pool, std::move(options), std::move(now_unix_ms))) {}
+
+void PromptCache::Trie::check_mode() {
+  const Status mode = check_snapshot_mode(pool.layout(), options.words);
+  if (mode) return;
+  is_mode_refused = true;
+  spdlog::warn("{}; the prompt cache stores nothing", mode.error().message);
+}
 
 PromptCache::~PromptCache() {
   CHECK(trie_->pins == 0);  // a path would be left without its cache

@@ -35,6 +35,7 @@ void PromptCache::Trie::check_node(const Node& node, Census& census) const {
   if (node.is_queued) {
     const auto found = leaves.find({!node.is_stranded, node.used});
     CHECK(found != leaves.end() && found->second == &node);
+    CHECK(!is_hollow(node));
     census.queued_leaves++;
   }
   for (const Node::Mark& mark : node.marks) {

@@ -34,16 +34,18 @@ void PromptCache::Trie::unqueue_page(Node* node, int group) {
 }
 
 // The node takes the page; where another has it (an unfinished block of the same tokens), that one
-// gives it up.
-void PromptCache::Trie::set_page(Node* node, int group, PageRef page) {
-  if (const auto owner = owners.find(page.data()); owner != owners.end())
-    clear_page(owner->second, group);
+// gives it up and is returned.
+PromptCache::Node* PromptCache::Trie::set_page(Node* node, int group, PageRef page) {
+  const auto owner = owners.find(page.data());
+  Node* before = owner == owners.end() ? nullptr : owner->second;
+  if (before != nullptr) clear_page(before, group);
   if (node->slot(group).page) clear_page(node, group);
   owners.emplace(page.data(), node);
   node->salt->pages[static_cast<std::size_t>(group)]++;
   node->slot(group).page = std::move(page);
   node->slot(group).used = ++clock;
   queue_page(node, group);
+  return before;
 }
 
 void PromptCache::Trie::clear_page(Node* node, int group) {
@@ -95,6 +97,7 @@ void PromptCache::Trie::unpin(Node* node) {
   salt.pins--;
   if (!node->is_orphan) {
     update_leaf_queue(node);
+    remove_hollow(node, &PromptCacheStats::evictions_lru);
   } else if (node->pins == 0) {
     orphans.erase(node);
   }
@@ -145,14 +148,44 @@ void PromptCache::Trie::remove_leaf(Node* leaf, bool leaves_ghost) {
   if (salt.nodes == 0) update_idle(salt);
 }
 
-// Drops pages in the queue's order until there is room for `bytes`.
+// Whether the node is a leaf without pages that has no position to resume at (a chunk edge needs
+// none): nothing below or inside it is worth its memory.
+bool PromptCache::Trie::is_hollow(const Node& node) const {
+  if (node.is_root() || node.is_orphan || node.pins > 0 || !node.children.empty()) return false;
+  for (const Node::Slot& slot : node.slots) {
+    if (slot.page) return false;
+  }
+  return deepest_in_block(node, since(node, nullptr), node.end(), 1) == 0;
+}
+
+// Removes the node if it is hollow, and then what that leaves hollow above it.
+void PromptCache::Trie::remove_hollow(Node* node, std::uint64_t PromptCacheStats::* counter) {
+  while (is_hollow(*node)) {
+    Node* parent = node->parent;
+    node->salt->counters.*counter += 1;
+    remove_leaf(node, true);
+    node = parent;
+  }
+}
+
+void PromptCache::Trie::evict_leaf(Node* leaf, std::uint64_t PromptCacheStats::* counter) {
+  Node* parent = leaf->parent;
+  leaf->salt->counters.*counter += 1;
+  remove_leaf(leaf, true);
+  remove_hollow(parent, counter);
+}
+
+// Drops pages in the queue's order until there is room for `bytes`. A node that goes with its last
+// page may take marks along: pages that only they held move to the other queue.
 bool PromptCache::Trie::drop_pages(std::map<std::uint64_t, PagePlace>& queue, std::size_t bytes) {
   for (auto it = queue.begin(); it != queue.end() && pool.available_bytes() < bytes;) {
-    const PagePlace place = it->second;
-    ++it;
-    if (place.node->slot(place.group).page.is_shared()) continue;
-    place.node->salt->counters.window_pages_dropped++;
-    clear_page(place.node, place.group);
+    const auto [used, place] = *it;
+    if (!place.node->slot(place.group).page.is_shared()) {
+      place.node->salt->counters.window_pages_dropped++;
+      clear_page(place.node, place.group);
+      remove_hollow(place.node, &PromptCacheStats::evictions_lru);
+    }
+    it = queue.upper_bound(used);
   }
   return pool.available_bytes() >= bytes;
 }
@@ -174,8 +207,7 @@ bool PromptCache::Trie::evict_leaves(std::size_t bytes) {
       return frees_something(*entry.second);
     });
     if (found == leaves.end()) return false;
-    found->second->salt->counters.evictions_lru++;
-    remove_leaf(found->second, true);
+    evict_leaf(found->second, &PromptCacheStats::evictions_lru);
     // Its marks went with it: what only they held goes before the next leaf.
     if (drop_pages(loose_pages, bytes)) return true;
   }
@@ -186,7 +218,8 @@ bool PromptCache::make_room(std::size_t bytes) {
   if (trie_->pool.available_bytes() >= bytes) return true;
   if (bytes > trie_->pool.budget_bytes()) return false;
   return trie_->drop_pages(trie_->loose_pages, bytes) || trie_->evict_leaves(bytes) ||
-         trie_->drop_pages(trie_->marked_pages, bytes);
+         trie_->drop_pages(trie_->marked_pages, bytes) ||
+         trie_->drop_pages(trie_->loose_pages, bytes);  // of marks that went in the line before
 }
 
 void PromptCache::expire() {
@@ -198,8 +231,7 @@ void PromptCache::expire() {
     while (it != trie_->leaves.end() && !it->first.first && it->second->used_unix_ms >= oldest)
       ++it;
     if (it == trie_->leaves.end() || it->second->used_unix_ms >= oldest) return;
-    it->second->salt->counters.evictions_ttl++;
-    trie_->remove_leaf(it->second, true);
+    trie_->evict_leaf(it->second, &PromptCacheStats::evictions_ttl);
   }
 }
 

@@ -163,6 +163,10 @@ PromptCache::Match PromptCache::match(const std::string& salt, std::span<const T
     match.miss = MissReason::disabled;
     return match;
   }
+  if (trie_->is_mode_refused) {
+    match.miss = MissReason::mode_refused;
+    return match;
+  }
   Salt& tenant = trie_->salt(salt);
   Trie::Route route = trie_->route(tenant, tokens);
   match.common = route.common;
@@ -216,9 +220,10 @@ bool PromptCache::restore(const std::string& salt, std::span<const TokenId> toke
   if (trie_->options.store == CacheStore::materialised) {
     // `sequence` and `stands` hold on to what is being copied while room is made for the copy.
     const SnapshotWords& words = trie_->options.words;
-    const StateSnapshot snapshot = snapshot_sequence(sequence, words);
+    const Result<StateSnapshot> snapshot = snapshot_sequence(sequence, words);
+    CHECK(snapshot.has_value());  // a refused mode publishes nothing that could be found
     make_room(trie_->pool.layout().sequence_bytes(match.length));
-    Result<SequenceCache> restored = restore_sequence(snapshot, words, trie_->pool);
+    Result<SequenceCache> restored = restore_sequence(*snapshot, words, trie_->pool);
     if (restored.has_value()) {
       sequence = std::move(*restored);
     } else if (restored.error().code != Errc::exhausted) {

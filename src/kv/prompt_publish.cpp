@@ -130,8 +130,9 @@ void PromptCache::Trie::extend_leaf(Node* leaf, std::span<const TokenId> tokens,
 }
 
 // Fills the node's missing pages from the sequence. gives_way: where the node has the page, the
-// sequence takes it in place of its own.
-void PromptCache::Trie::take_pages(Node* node, SequenceCache& cache, bool gives_way) {
+// sequence takes it in place of its own. `leaf` is dealt with by the caller, whatever it loses.
+void PromptCache::Trie::take_pages(Node* node, SequenceCache& cache, bool gives_way,
+                                   const Node* leaf) {
   // Beyond the sequence's end its page may hold what another one wrote.
   if (node->end() > cache.offset()) return;
   const Position block = node->start / kPagePositions;
@@ -140,7 +141,9 @@ void PromptCache::Trie::take_pages(Node* node, SequenceCache& cache, bool gives_
     const PageRef& page = node->slot(group).page;
     if (!own || own == page) continue;
     if (!page || page.first() > own.first()) {
-      set_page(node, group, own);
+      Node* before = set_page(node, group, own);
+      if (before != nullptr && before != node && before != leaf)
+        remove_hollow(before, &PromptCacheStats::evictions_lru);
     } else if (gives_way) {
       cache.replace_page(group, block, page);
     }
@@ -173,7 +176,7 @@ PromptCache::Node* PromptCache::Trie::publish_block(Node* parent, std::span<cons
   }
   if (node == nullptr) node = add_node(parent, tokens);
   touch(node);
-  take_pages(node, cache, true);
+  take_pages(node, cache, true, leaf);
   if (leaf != nullptr && leaf != node && has_all_of(*node, *leaf)) absorb_leaf(leaf, node);
   return node;
 }
@@ -193,14 +196,14 @@ PromptCache::Node* PromptCache::Trie::publish_tail(Node* parent, std::span<const
   }
   if (node == nullptr) node = add_node(parent, tokens);
   touch(node);
-  take_pages(node, cache, false);
+  take_pages(node, cache, false, leaf);
   if (leaf != nullptr && leaf != node && has_all_of(*node, *leaf)) absorb_leaf(leaf, node);
   return node;
 }
 
 void PromptCache::publish(Path& path, std::span<const TokenId> tokens, SequenceCache& cache,
                           bool with_tail) {
-  if (!trie_->options.enabled) return;
+  if (!trie_->options.enabled || trie_->is_mode_refused) return;
   CHECK(path.cache_ == this && static_cast<Position>(tokens.size()) >= cache.offset());
   if (path.node_->is_orphan) {
     Node* root = &path.node_->salt->root;
@@ -259,7 +262,8 @@ void PromptCache::Trie::add_mark(Node* node, Node::Mark mark) {
 
 void PromptCache::mark(const Path& path, std::span<const TokenId> tokens, Position position,
                        MarkKind kind) {
-  if (!trie_->options.enabled || position <= 0 || path.node_->is_orphan) return;
+  if (!trie_->options.enabled || trie_->is_mode_refused) return;
+  if (position <= 0 || path.node_->is_orphan) return;
   CHECK(path.cache_ == this && position <= static_cast<Position>(tokens.size()));
   Node* node = path.node_;
   if (position > path.published_) {

@@ -87,11 +87,14 @@ struct PromptCache::Salt {
 
 struct PromptCache::Trie {
   Trie(PagePool& pages, PromptCacheOptions chosen, std::function<std::int64_t()> clock_unix_ms)
-      : pool(pages), options(std::move(chosen)), now_unix_ms(std::move(clock_unix_ms)) {}
+      : pool(pages), options(std::move(chosen)), now_unix_ms(std::move(clock_unix_ms)) {
+    if (options.enabled) check_mode();
+  }
 
   PagePool& pool;
   PromptCacheOptions options;
   std::function<std::int64_t()> now_unix_ms;
+  bool is_mode_refused = false;  // nothing is published, and every lookup is a miss of that name
   std::map<std::string, std::unique_ptr<Salt>, std::less<>> salts;
 
   struct PagePlace {
@@ -120,6 +123,7 @@ struct PromptCache::Trie {
     return pool.layout().groups[static_cast<std::size_t>(group)].span;
   }
   bool is_windowed(int group) const { return span(group).kind != SpanKind::standard; }
+  void check_mode();  // warns once where the pool's KV mode may not be snapshotted
   Salt& salt(const std::string& name);  // made where there is none
   const Salt* find_salt(const std::string& name) const;
   void update_idle(Salt& salt);
@@ -163,7 +167,7 @@ struct PromptCache::Trie {
   bool can_extend(const Node& leaf, const SequenceCache& cache) const;
   Node* add_node(Node* parent, std::span<const TokenId> tokens);
   void extend_leaf(Node* leaf, std::span<const TokenId> tokens, const SequenceCache& cache);
-  void take_pages(Node* node, SequenceCache& cache, bool gives_way);
+  void take_pages(Node* node, SequenceCache& cache, bool gives_way, const Node* leaf);
   void absorb_leaf(Node* leaf, Node* into);
   bool has_all_of(const Node& node, const Node& leaf) const;
   void add_mark(Node* node, Node::Mark mark);
@@ -172,7 +176,7 @@ struct PromptCache::Trie {
   // prompt_evict.cpp
   void touch(Node* node);
   void touch_page(Node* node, int group);
-  void set_page(Node* node, int group, PageRef page);
+  Node* set_page(Node* node, int group, PageRef page);
   void clear_page(Node* node, int group);
   void queue_page(Node* node, int group);
   void unqueue_page(Node* node, int group);
@@ -181,6 +185,9 @@ struct PromptCache::Trie {
   void pin(Node* node);
   void unpin(Node* node);
   void remove_leaf(Node* leaf, bool leaves_ghost);
+  bool is_hollow(const Node& node) const;
+  void remove_hollow(Node* node, std::uint64_t PromptCacheStats::* counter);
+  void evict_leaf(Node* leaf, std::uint64_t PromptCacheStats::* counter);
   void remember_ghost(Salt& salt, std::uint64_t hash);
   bool drop_pages(std::map<std::uint64_t, PagePlace>& queue, std::size_t bytes);
   bool evict_leaves(std::size_t bytes);

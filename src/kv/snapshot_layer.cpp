@@ -3,26 +3,40 @@
 #include "kv/snapshot_layer.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include "base/bytes.h"
+#include "base/printable.h"
 
 namespace reprise {
 namespace {
 
-constexpr std::array<std::string_view, 6> kModeNames = {
-    "fp16", "int8", "fp16+turbo4", "fp16+turbo3", "turbo4", "turbo4-delegated"};
-
-std::string shape_text(const NamedTensor& tensor) {
-  return fmt::format("[{}]", fmt::join(tensor.shape, ", "));
+bool is_finite(std::span<const std::byte> row, kernels::KvType type) {
+  if (type == kernels::KvType::f32) {
+    for (std::size_t i = 0; i < row.size(); i += 4) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, row.data() + i, sizeof(bits));
+      if ((bits & 0x7f800000u) == 0x7f800000u) return false;
+    }
+    return true;
+  }
+  const std::uint16_t exponent = type == kernels::KvType::f16 ? 0x7c00 : 0x7f80;
+  for (std::size_t i = 0; i < row.size(); i += 2) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, row.data() + i, sizeof(bits));
+    if ((bits & exponent) == exponent) return false;
+  }
+  return true;
 }
 
-// Reads the fields of one layer. `where` names family, layer and kind in every message.
+}  // namespace
+
+// Reads the fields of one layer into `state_`. `where_` names family, layer and kind in every
+// message.
 class LayerReader {
  public:
   LayerReader(SnapshotIndex& index, const SnapshotWords& words, const SpanGroup& group, int layer,
@@ -31,10 +45,17 @@ class LayerReader {
         group_(group),
         kind_(snapshot_word(words, group.span.kind)),
         prefix_(snapshot_prefix(words, group.span.kind, layer)),
-        where_(fmt::format("{} restore layer{}: {}", words.family, layer, kind_)),
-        token_length_(token_length) {}
+        token_length_(token_length) {
+    state_.group_ = &group;
+    state_.family_ = words.family;
+    state_.layer_ = fmt::format("layer{}: {}", layer, kind_);
+    state_.prefix_ = prefix_;
+    state_.offset_ = token_length;
+    state_.held_ = {token_length, token_length};
+    where_ = fmt::format("{} restore {}", words.family, state_.layer_);
+  }
 
-  Result<LayerSource> read();
+  Result<LayerState> read();
 
  private:
   template <class... Arguments>
@@ -51,14 +72,16 @@ class LayerReader {
   Result<std::int64_t> scalar(std::string_view field, std::int64_t fallback);
   Status check_offset();
   Status check_mode();
-  Status read_buffers(LayerSource& source);
+  Status read_buffers();
   Status check_buffer(const NamedTensor& tensor, std::string_view field, int dim) const;
-  Status check_needed(const LayerSource& source) const;
-  Status read_standard(LayerSource& source);
-  Status read_rotating(LayerSource& source);
-  Status place_ring(LayerSource& source, std::int64_t idx) const;
-  Status place_temporal(LayerSource& source, std::int64_t start, std::int64_t idx) const;
-  Status read_chunked(LayerSource& source);
+  Status check_needed() const;
+  Status read_standard();
+  Status read_rotating();
+  Status check_ring_scalars(std::int64_t max_size, std::int64_t buffer_size, std::int64_t start,
+                            std::int64_t idx, std::int64_t step) const;
+  Status place_ring(std::int64_t idx);
+  Status place_temporal(std::int64_t start, std::int64_t idx);
+  Status read_chunked();
 
   SnapshotIndex& index_;
   const SpanGroup& group_;
@@ -66,6 +89,7 @@ class LayerReader {
   std::string prefix_;
   std::string where_;
   Position token_length_;
+  LayerState state_;
 };
 
 Result<std::int64_t> LayerReader::scalar(std::string_view field, std::int64_t fallback) {
@@ -82,9 +106,11 @@ Result<std::int64_t> LayerReader::scalar(std::string_view field, std::int64_t fa
 
 Status LayerReader::check_offset() {
   TRY_ASSIGN(const std::int64_t offset, scalar("offset", token_length_));
-  if (offset < 0)
-    return refuse(Errc::corrupt, "offset", "snapshot declares a negative length: offset {}",
-                  offset);
+  if (offset < 0) {
+    return refuse(Errc::corrupt, "offset",
+                  "snapshot declares a negative length: offset {}, expected {}", offset,
+                  token_length_);
+  }
   if (offset != token_length_) {
     return refuse(Errc::corrupt, "offset", "snapshot offset {} does not match its token length {}",
                   offset, token_length_);
@@ -92,16 +118,26 @@ Status LayerReader::check_offset() {
   return {};
 }
 
+// Chunked layers have no mode of their own; what is absent is fp16.
 Status LayerReader::check_mode() {
-  TRY_ASSIGN(const std::int64_t mode, scalar("mode", kSnapshotModeFp16));
-  if (mode == kSnapshotModeFp16) return {};
-  if (mode < 0 || mode >= static_cast<std::int64_t>(kModeNames.size())) {
+  std::int64_t mode = kSnapshotModeFp16;
+  if (group_.span.kind != SpanKind::chunked) {
+    TRY_ASSIGN(mode, scalar("mode", kSnapshotModeFp16));
+  }
+  const Result<std::string_view> name = kv_mode_name(mode);
+  if (!name) {
     return refuse(Errc::corrupt, "mode",
                   "snapshot has unknown cache mode tag {}, expected 0 (fp16)", mode);
   }
+  if (mode != kSnapshotModeFp16) {
+    return refuse(Errc::unsupported, "mode",
+                  "snapshot mode {} (tag {}) is not supported, expected fp16 (tag 0)", *name, mode);
+  }
+  const std::int32_t configured = kv_mode_tag(group_.shape.type);
+  if (configured == kSnapshotModeFp16) return {};
   return refuse(Errc::unsupported, "mode",
-                "snapshot mode {} (tag {}) is not supported, expected fp16 (tag 0)",
-                kModeNames[static_cast<std::size_t>(mode)], mode);
+                "snapshot mode {} (tag {}) does not match configured cache mode {} (tag {})", *name,
+                mode, *kv_mode_name(configured), configured);
 }
 
 Status LayerReader::check_buffer(const NamedTensor& tensor, std::string_view field, int dim) const {
@@ -123,66 +159,64 @@ Status LayerReader::check_buffer(const NamedTensor& tensor, std::string_view fie
 }
 
 // Keys and values: both, or neither where nothing is needed.
-Status LayerReader::read_buffers(LayerSource& source) {
-  source.keys = index_.find(prefix_ + "keys");
-  source.values = index_.find(prefix_ + "values");
-  if ((source.keys == nullptr) != (source.values == nullptr)) {
-    return refuse(Errc::corrupt, source.keys == nullptr ? "keys" : "values",
-                  "snapshot has only one of keys/values: {} only",
-                  source.keys == nullptr ? "values" : "keys");
+Status LayerReader::read_buffers() {
+  const NamedTensor* keys = index_.find(prefix_ + "keys");
+  const NamedTensor* values = index_.find(prefix_ + "values");
+  if ((keys == nullptr) != (values == nullptr)) {
+    return refuse(Errc::corrupt, keys == nullptr ? "keys" : "values",
+                  "snapshot has only one of keys/values: got {} only, expected both",
+                  keys == nullptr ? "values" : "keys");
   }
-  if (source.keys == nullptr) {
+  if (keys == nullptr) {
     const PositionRange needed = group_.span.needed(token_length_);
     if (needed.is_empty()) return {};
     return refuse(Errc::corrupt, "keys",
                   "snapshot is missing its keys buffer: got 0 tokens, expected [{}, {})",
                   needed.begin, needed.end);
   }
-  TRY(check_buffer(*source.keys, "keys", group_.shape.head_dim));
-  TRY(check_buffer(*source.values, "values", group_.shape.value_dim));
-  if (source.keys->shape[2] != source.values->shape[2]) {
+  TRY(check_buffer(*keys, "keys", group_.shape.head_dim));
+  TRY(check_buffer(*values, "values", group_.shape.value_dim));
+  if (keys->shape[2] != values->shape[2]) {
     return refuse(Errc::corrupt, "values",
                   "snapshot keys {} and values {} disagree on batch, heads or length",
-                  shape_text(*source.keys), shape_text(*source.values));
+                  shape_text(*keys), shape_text(*values));
   }
-  source.slots = source.keys->shape[2];
+  state_.keys_ = keys;
+  state_.values_ = values;
+  state_.slots_ = keys->shape[2];
   return {};
 }
 
-Status LayerReader::check_needed(const LayerSource& source) const {
+Status LayerReader::check_needed() const {
   const PositionRange needed = group_.span.needed(token_length_);
-  if (source.live.contains(needed)) return {};
-  return refuse(Errc::corrupt, "keys", "snapshot keeps tokens [{}, {}), expected [{}, {})",
-                source.live.begin, source.live.end, needed.begin, needed.end);
+  if (state_.held_.contains(needed)) return {};
+  return refuse(Errc::corrupt, "keys", "snapshot keys hold tokens [{}, {}), expected [{}, {})",
+                state_.held_.begin, state_.held_.end, needed.begin, needed.end);
 }
 
-Status LayerReader::read_standard(LayerSource& source) {
-  TRY(check_mode());
-  TRY(read_buffers(source));
-  if (source.keys == nullptr) return {};
-  if (source.slots < token_length_) {
-    return refuse(Errc::corrupt, "keys", "snapshot declares {} tokens but its buffer holds {}",
-                  token_length_, source.slots);
+Status LayerReader::read_standard() {
+  TRY(read_buffers());
+  if (state_.keys_ == nullptr) return {};
+  if (state_.slots_ < token_length_) {
+    return refuse(Errc::corrupt, "keys", "snapshot declares {} tokens but its keys buffer holds {}",
+                  token_length_, state_.slots_);
   }
-  source.live = {0, token_length_};
+  state_.held_ = {0, token_length_};
   return {};
 }
 
-Status LayerReader::read_rotating(LayerSource& source) {
+Status LayerReader::check_ring_scalars(std::int64_t max_size, std::int64_t buffer_size,
+                                       std::int64_t start, std::int64_t idx,
+                                       std::int64_t step) const {
   const Position window = group_.span.size;
-  TRY(check_mode());
-  TRY_ASSIGN(const std::int64_t max_size, scalar("max_size", window));
-  TRY_ASSIGN(const std::int64_t buffer_size, scalar("buffer_size", 0));
-  TRY_ASSIGN(const std::int64_t start, scalar("start_position", 0));
-  TRY_ASSIGN(const std::int64_t idx, scalar("idx", token_length_));
-  TRY_ASSIGN(const std::int64_t step, scalar("step", 256));
-  TRY_ASSIGN([[maybe_unused]] const std::int64_t seed, scalar("turbo_seed", 0));
-  if (max_size <= 0)
-    return refuse(Errc::corrupt, "max_size", "snapshot requires positive max_size; got {}",
-                  max_size);
+  if (max_size <= 0) {
+    return refuse(Errc::corrupt, "max_size",
+                  "snapshot requires positive max_size; got {}, expected {}", max_size, window);
+  }
   if (max_size != window) {
     return refuse(Errc::invalid_argument, "max_size",
-                  "snapshot window {} does not match configured window {}", max_size, window);
+                  "snapshot window {} (max_size) does not match configured window {}", max_size,
+                  window);
   }
   if (buffer_size < 0) {
     return refuse(Errc::corrupt, "buffer_size",
@@ -196,144 +230,175 @@ Status LayerReader::read_rotating(LayerSource& source) {
   }
   if (step <= 0)
     return refuse(Errc::corrupt, "step", "snapshot requires positive step; got {}", step);
-  TRY(read_buffers(source));
-  if (source.keys == nullptr) return {};
-  if (idx > source.slots) {
+  return {};
+}
+
+Status LayerReader::read_rotating() {
+  TRY_ASSIGN(const std::int64_t max_size, scalar("max_size", group_.span.size));
+  TRY_ASSIGN(const std::int64_t buffer_size, scalar("buffer_size", 0));
+  TRY_ASSIGN(const std::int64_t start, scalar("start_position", 0));
+  TRY_ASSIGN(const std::int64_t idx, scalar("idx", token_length_));
+  TRY_ASSIGN(const std::int64_t step, scalar("step", 256));
+  TRY_ASSIGN([[maybe_unused]] const std::int64_t seed, scalar("turbo_seed", 0));
+  TRY(check_ring_scalars(max_size, buffer_size, start, idx, step));
+  TRY(read_buffers());
+  if (state_.keys_ == nullptr) return {};
+  if (idx > state_.slots_) {
     return refuse(Errc::corrupt, "idx", "snapshot idx {} exceeds physical length {}", idx,
-                  source.slots);
+                  state_.slots_);
   }
-  if (buffer_size > 0) return place_temporal(source, start, idx);
-  return place_ring(source, idx);
+  return buffer_size > 0 ? place_temporal(start, idx) : place_ring(idx);
 }
 
 // Ring mode: slot `idx` is written next. Unwrapped, position p lies in slot p; else the oldest
 // token lies at idx, or at 0 where idx is the end.
-Status LayerReader::place_ring(LayerSource& source, std::int64_t idx) const {
+Status LayerReader::place_ring(std::int64_t idx) {
   const Position window = group_.span.size;
-  if (token_length_ <= source.slots) {
+  const std::int64_t slots = state_.slots_;
+  if (token_length_ <= slots) {
     if (idx != token_length_) {
       return refuse(Errc::corrupt, "idx",
                     "snapshot idx {} of an unwrapped ring, expected offset {}", idx, token_length_);
     }
-    source.live = {std::max<Position>(0, token_length_ - window), token_length_};
-    source.first_slot = source.live.begin;
+    state_.held_ = {0, token_length_};
     return {};
   }
   // Only a ring of exactly the window's size goes round.
-  if (idx != source.slots && (source.slots != window || idx == 0)) {
+  if (idx != slots && (slots != window || idx == 0)) {
     return refuse(Errc::corrupt, "idx",
-                  "snapshot idx {} of a wrapped ring with {} slots, expected {} (window {})", idx,
-                  source.slots, source.slots, window);
+                  "snapshot idx {} of a wrapped ring with {} slots, expected {} to {} (window {})",
+                  idx, slots, slots == window ? 1 : slots, slots, window);
   }
-  const Position count = std::min<Position>(source.slots, window);
-  source.live = {token_length_ - count, token_length_};
-  // The newest token lies at idx - 1.
-  if (source.slots > 0) source.first_slot = (idx - count + source.slots) % source.slots;
+  state_.held_ = {token_length_ - slots, token_length_};
+  if (slots > 0) state_.first_slot_ = idx % slots;
   return {};
 }
 
 // Temporal mode: slots [0, idx) hold positions [start, start + idx).
-Status LayerReader::place_temporal(LayerSource& source, std::int64_t start,
-                                   std::int64_t idx) const {
+Status LayerReader::place_temporal(std::int64_t start, std::int64_t idx) {
   if (start + idx != token_length_) {
     return refuse(Errc::corrupt, "start_position",
-                  "snapshot buffered window [{}, {}) does not end at offset {}", start, start + idx,
-                  token_length_);
+                  "snapshot buffered window [{}, {}) (start_position, idx) does not end at "
+                  "offset {}",
+                  start, start + idx, token_length_);
   }
-  source.live = {std::max<Position>(start, token_length_ - group_.span.size), token_length_};
-  source.first_slot = source.live.begin - start;
+  state_.held_ = {start, token_length_};
   return {};
 }
 
-Status LayerReader::read_chunked(LayerSource& source) {
+Status LayerReader::read_chunked() {
   const Position chunk = group_.span.size;
   TRY_ASSIGN(const std::int64_t chunk_size, scalar("chunk_size", chunk));
   TRY_ASSIGN(const std::int64_t start, scalar("start_position", 0));
   if (chunk_size != chunk) {
     return refuse(Errc::invalid_argument, "chunk_size",
-                  "snapshot chunk size {} does not match configured chunk size {}", chunk_size,
-                  chunk);
+                  "snapshot chunk size {} (chunk_size) does not match configured chunk size {}",
+                  chunk_size, chunk);
   }
   if (start < 0 || start > token_length_) {
-    return refuse(Errc::corrupt, "start_position", "snapshot window [{}, {}) is not a valid range",
-                  start, token_length_);
+    return refuse(Errc::corrupt, "start_position",
+                  "snapshot window [{}, {}) is not a valid range, expected start_position 0 to {}",
+                  start, token_length_, token_length_);
   }
-  TRY(read_buffers(source));
-  if (source.keys == nullptr) return {};
-  if (source.slots < token_length_ - start) {
-    return refuse(Errc::corrupt, "keys", "snapshot declares {} tokens but its buffer holds {}",
-                  token_length_ - start, source.slots);
+  TRY(read_buffers());
+  if (state_.keys_ == nullptr) return {};
+  if (state_.slots_ < token_length_ - start) {
+    return refuse(Errc::corrupt, "keys",
+                  "snapshot declares {} tokens but its keys buffer holds {} (start_position {})",
+                  token_length_ - start, state_.slots_, start);
   }
-  source.live = {std::max<Position>(start, token_length_ - chunk), token_length_};
-  source.first_slot = source.live.begin - start;
+  state_.held_ = {start, token_length_};
   return {};
 }
 
-Result<LayerSource> LayerReader::read() {
-  LayerSource source;
-  source.live = {token_length_, token_length_};
+Result<LayerState> LayerReader::read() {
   TRY(check_offset());
+  TRY(check_mode());
   switch (group_.span.kind) {
     case SpanKind::standard:
-      TRY(read_standard(source));
+      TRY(read_standard());
       break;
     case SpanKind::rotating:
-      TRY(read_rotating(source));
+      TRY(read_rotating());
       break;
     case SpanKind::chunked:
-      TRY(read_chunked(source));
+      TRY(read_chunked());
       break;
   }
-  TRY(check_needed(source));
-  return source;
+  TRY(check_needed());
+  return std::move(state_);
 }
 
-}  // namespace
+Result<LayerState> read_layer(SnapshotIndex& index, const SnapshotWords& words,
+                              const SpanGroup& group, int layer, Position token_length) {
+  return LayerReader(index, words, group, layer, token_length).read();
+}
 
-std::string_view snapshot_word(const SnapshotWords& words, SpanKind kind) {
-  switch (kind) {
-    case SpanKind::standard:
-      return words.standard;
-    case SpanKind::rotating:
-      return words.rotating;
-    case SpanKind::chunked:
-      return words.chunked;
+PositionRange LayerState::live() const {
+  return {std::max(held_.begin, group_->span.kept(offset_).begin), offset_};
+}
+
+bool LayerState::snapshot_truncatable_to(Position target) const {
+  return group_->span.can_truncate(held_, target);
+}
+
+Status LayerState::truncate_to(Position target) {
+  const auto refuse = [&](Errc code, const std::string& what) {
+    return fail(code, fmt::format("{} truncate {} {}", family_, layer_, what), prefix_ + "offset");
+  };
+  if (target < 0) {
+    return refuse(Errc::invalid_argument,
+                  fmt::format("target {} is negative, expected 0 to {}", target, offset_));
   }
-  return words.standard;
-}
-
-SnapshotDtype snapshot_dtype(kernels::KvType type) {
-  switch (type) {
-    case kernels::KvType::f16:
-      return SnapshotDtype::f16;
-    case kernels::KvType::bf16:
-      return SnapshotDtype::bf16;
-    case kernels::KvType::f32:
-      return SnapshotDtype::f32;
+  if (target > offset_) {
+    return refuse(Errc::invalid_argument,
+                  fmt::format("target {} exceeds cached offset {}", target, offset_));
   }
-  return SnapshotDtype::f16;
-}
-
-std::size_t snapshot_dtype_bytes(SnapshotDtype dtype) {
-  return dtype == SnapshotDtype::f16 || dtype == SnapshotDtype::bf16 ? 2 : 4;
-}
-
-std::string_view snapshot_dtype_name(SnapshotDtype dtype) {
-  switch (dtype) {
-    case SnapshotDtype::f16:
-      return "f16";
-    case SnapshotDtype::bf16:
-      return "bf16";
-    case SnapshotDtype::f32:
-      return "f32";
-    case SnapshotDtype::i32:
-      return "i32";
+  if (!snapshot_truncatable_to(target)) {
+    const PositionRange needed = group_->span.needed(target);
+    const bool is_ring = group_->span.kind == SpanKind::rotating;
+    return refuse(Errc::unsupported,
+                  fmt::format("cache has {}: target {} needs tokens [{}, {}), got [{}, {})",
+                              is_ring ? "wrapped and cannot be trimmed"
+                                      : "trimmed its front and cannot be truncated",
+                              target, needed.begin, needed.end, held_.begin, held_.end));
   }
-  return "unknown";
+  offset_ = target;
+  held_.end = target;
+  held_.begin = std::min(held_.begin, target);  // at a chunk edge nothing is needed
+  return {};
 }
 
-std::string snapshot_prefix(const SnapshotWords& words, SpanKind kind, int layer) {
-  return fmt::format("layer{}.{}.", layer, snapshot_word(words, kind));
+std::span<const std::byte> LayerState::row(const NamedTensor& tensor, int head, Position position,
+                                           std::size_t row_bytes) const {
+  const std::int64_t slot = (first_slot_ + (position - held_.begin)) % slots_;
+  const auto index = static_cast<std::size_t>(head * slots_ + slot);
+  return std::span(tensor.bytes).subspan(index * row_bytes, row_bytes);
+}
+
+std::span<const std::byte> LayerState::key_row(int head, Position position) const {
+  return row(*keys_, head, position, group_->shape.key_row_bytes());
+}
+
+std::span<const std::byte> LayerState::value_row(int head, Position position) const {
+  return row(*values_, head, position, group_->shape.value_row_bytes());
+}
+
+Status LayerState::check_finite() const {
+  const PositionRange places = live();
+  for (int head = 0; head < group_->kv_heads; head++) {
+    for (Position p = places.begin; p < places.end; p++) {
+      const bool keys_are = is_finite(key_row(head, p), group_->shape.type);
+      if (keys_are && is_finite(value_row(head, p), group_->shape.type)) continue;
+      const std::string_view field = keys_are ? "values" : "keys";
+      return fail(Errc::corrupt,
+                  fmt::format("{} restore {} snapshot {} have a number that is not finite at head "
+                              "{}, position {}, expected finite numbers",
+                              family_, layer_, field, head, p),
+                  prefix_ + std::string(field));
+    }
+  }
+  return {};
 }
 
 Result<SnapshotIndex> SnapshotIndex::build(const StateSnapshot& snapshot) {
@@ -341,8 +406,8 @@ Result<SnapshotIndex> SnapshotIndex::build(const StateSnapshot& snapshot) {
   for (const NamedTensor& tensor : snapshot.tensors) {
     if (!index.tensors_.emplace(tensor.name, &tensor).second) {
       return fail(Errc::corrupt,
-                  fmt::format("{} restore: got tensor {} twice, expected it once", snapshot.family,
-                              tensor.name),
+                  fmt::format("{} restore: got tensor {} twice, expected it once",
+                              printable(snapshot.family), printable(tensor.name)),
                   tensor.name);
     }
     std::optional<std::uint64_t> bytes = snapshot_dtype_bytes(tensor.dtype);
@@ -351,11 +416,13 @@ Result<SnapshotIndex> SnapshotIndex::build(const StateSnapshot& snapshot) {
       if (bytes) bytes = checked_multiply(*bytes, static_cast<std::uint64_t>(extent));
     }
     if (!bytes || *bytes != tensor.bytes.size()) {
-      return fail(Errc::corrupt,
-                  fmt::format("{} restore: tensor {} has {} bytes, expected what {} shape {} takes",
-                              snapshot.family, tensor.name, tensor.bytes.size(),
-                              snapshot_dtype_name(tensor.dtype), shape_text(tensor)),
-                  tensor.name);
+      return fail(
+          Errc::corrupt,
+          fmt::format("{} restore: tensor {} has {} bytes, expected {} for {} shape {}",
+                      printable(snapshot.family), printable(tensor.name), tensor.bytes.size(),
+                      bytes ? std::to_string(*bytes) : "a possible size",
+                      snapshot_dtype_name(tensor.dtype), shape_text(tensor)),
+          tensor.name);
     }
   }
   return index;
@@ -368,21 +435,15 @@ const NamedTensor* SnapshotIndex::find(const std::string& name) {
   return found->second;
 }
 
-Status SnapshotIndex::check_all_used(const SnapshotWords& words) const {
-  for (const auto& [name, tensor] : tensors_) {
-    if (used_.contains(name)) continue;
-    return fail(
-        Errc::corrupt,
-        fmt::format("{} restore: got tensor {}, expected only tensors of this model's layers",
-                    words.family, name),
-        std::string(name));
-  }
-  return {};
-}
-
-Result<LayerSource> read_layer(SnapshotIndex& index, const SnapshotWords& words,
-                               const SpanGroup& group, int layer, Position token_length) {
-  return LayerReader(index, words, group, layer, token_length).read();
+Status SnapshotIndex::check_all_used(const SnapshotWords& words, std::size_t layers) const {
+  if (used_.size() == tensors_.size()) return {};
+  const auto is_left_over = [&](const auto& entry) { return !used_.contains(entry.first); };
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(), is_left_over);
+  return fail(Errc::corrupt,
+              fmt::format("{} restore: got tensor {}, expected only tensors of this model's {} "
+                          "layers and their kinds",
+                          words.family, printable(found->first), layers),
+              std::string(found->first));
 }
 
 }  // namespace reprise

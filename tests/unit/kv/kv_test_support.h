@@ -1,6 +1,7 @@
 // Tiny layouts, and page content that says which tokens it stands for: a wrong page shows by
 // content.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -55,15 +56,15 @@ struct Rows {
 
 // The key and value rows of an identity at one layer and head: a seeded byte stream.
 inline Rows rows_of(const kernels::KvShape& shape, std::uint64_t identity, int layer, int head) {
-  Rows rows{std::vector<std::byte>(shape.keys_bytes() / kPagePositions),
-            std::vector<std::byte>(shape.values_bytes() / kPagePositions)};
+  Rows rows{std::vector<std::byte>(shape.key_row_bytes()),
+            std::vector<std::byte>(shape.value_row_bytes())};
   std::uint64_t state =
       mix(identity ^ (static_cast<std::uint64_t>(layer) * 64 + static_cast<std::uint64_t>(head)));
   for (std::vector<std::byte>* row : {&rows.key, &rows.value}) {
     for (std::size_t i = 0; i < row->size(); i += 8) {
       state = mix(state);
       const std::uint64_t finite = state & ~0x4000400040004000u;  // in every KV type
-      std::memcpy(row->data() + i, &finite, 8);
+      std::memcpy(row->data() + i, &finite, std::min<std::size_t>(8, row->size() - i));
     }
   }
   return rows;
