@@ -86,6 +86,12 @@ TextStatus text_tokenizer_new(const TextVocabulary* vocabulary, TextTokenizer** 
                               TextBuffer* error);
 void text_tokenizer_free(TextTokenizer* tokenizer);  // null is fine
 
+// The same from a Hugging Face tokenizer.json (BPE or Unigram with a decoder that goes token by
+// token); add_special adds what its post-processor says. The file is untrusted: sizes, ids, steps
+// and what they may make of a text are bounded, and no expression of the file runs at load.
+// TEXT_CORRUPT or TEXT_UNSUPPORTED with one line that names the part of the file.
+TextStatus text_tokenizer_from_json(TextSlice json, TextTokenizer** tokenizer, TextBuffer* error);
+
 // The ids of `text` (free them with text_ids_free). User-defined tokens are found in it always,
 // special ones (control, unknown) where `parse_special`, leftmost first, the longest of several.
 // TEXT_INVALID_ARGUMENT: not UTF-8, or more than 2 GiB.
@@ -103,6 +109,11 @@ typedef struct TextTokenTable {
   const uint8_t* bytes;
   const uint32_t* offsets;  // count + 1
   const uint8_t* special;   // 1: control or unknown, stands for no text in an answer
+  const uint32_t* missing;  // ascending: ids below count without a token
+  size_t missing_count;
+  // No token stands for more bytes of a text (where a text may spell " " as U+2581, counted so);
+  // 0 where text may vanish on its way.
+  uint32_t longest_text;
 } TextTokenTable;
 TextTokenTable text_tokenizer_table(const TextTokenizer* tokenizer);
 
@@ -117,9 +128,10 @@ void text_template_free(TextTemplate* chat_template);  // null is fine
 // Renders with the fields of a JSON object as variables, as transformers' apply_chat_template does
 // (trim_blocks, lstrip_blocks, tojson, raise_exception, strftime_now, Python's string methods).
 // TEXT_INVALID_ARGUMENT: the template raised (its message), failed, or took too many steps; or the
-// context is not JSON. The calling thread needs 512 KiB of stack: macros may recurse.
+// context is not JSON. The calling thread needs 512 KiB of stack: macros may recurse. `now` is the
+// time that strftime_now shows, in seconds since 1970.
 TextStatus text_template_render(const TextTemplate* chat_template, TextSlice context_json,
-                                TextBuffer* text, TextBuffer* error);
+                                int64_t now, TextBuffer* text, TextBuffer* error);
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,15 @@
 // Chat messages to prompt text by the model's Jinja template, rendered as transformers renders it.
 // Immutable after construction: any thread may use it.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace reprise {
 
@@ -26,7 +29,12 @@ class ChatTemplate {
 
   struct Options {
     bool add_generation_prompt = true;
-    std::string bos_token, eos_token;
+    std::string bos_token = {}, eos_token = {};
+    // More variables, as transformers' apply_chat_template passes on (enable_thinking,
+    // reasoning_strength ...); "messages" and "add_generation_prompt" are not among them.
+    JsonObject variables = {};
+    // What strftime_now shows, in seconds since 1970, as local time; nothing: now.
+    std::optional<std::int64_t> now = {};
   };
   // Errors: invalid_argument when a message is not UTF-8, when the template raises (its message) or
   // runs out of its step budget. Needs 512 KiB of stack. The budget does not see lists added to
@@ -40,7 +48,8 @@ class ChatTemplate {
   std::unique_ptr<State> state_;
 };
 
-// The template of a family whose files may carry none ("gemma3"); empty when the family has none.
+// The template of a family whose files may carry none ("gemma3", "llama4", "afmoe"); empty when the
+// family has none.
 std::string_view builtin_chat_template(std::string_view family_tag);
 
 }  // namespace reprise

@@ -62,21 +62,18 @@ struct Tokenizer::State {
   std::optional<TokenId> bos, eos;
 
   bool has(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < table.count; }
-  void note_lengths(const Vocabulary& vocabulary);
+  void note_lengths();
 };
 
 // Bytes without a token of their own may vanish, or share one unknown token: they count for
-// nothing. In a scored vocabulary a whole character is unknown or not, so there it is all bytes or
-// none.
-void Tokenizer::State::note_lengths(const Vocabulary& vocabulary) {
-  const bool is_scored = vocabulary.kind == VocabularyKind::scores;
+// nothing; none does where text may vanish anyhow.
+void Tokenizer::State::note_lengths() {
+  if (table.longest_text == 0) return;
+  longest_bytes = table.longest_text;
   for (std::size_t id = 0; id < table.count; id++) {
     const std::size_t size = table.offsets[id + 1] - table.offsets[id];
     if (size == 1) bytes_with_token.set(table.bytes[table.offsets[id]]);
-    // Two spellings in a text, " " and the longer one of the vocabulary, are the same to it.
-    longest_bytes = std::max(longest_bytes, is_scored ? vocabulary.tokens[id].size() : size);
   }
-  if (is_scored && !bytes_with_token.all()) bytes_with_token.reset();
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -101,10 +98,41 @@ Result<Tokenizer> Tokenizer::from_vocabulary(const Vocabulary& vocabulary) {
   }
   auto state = std::make_unique<State>();
   state->tokenizer.reset(tokenizer);
-  state->table = text_tokenizer_table(tokenizer);
   state->bos = vocabulary.bos;
   state->eos = vocabulary.eos;
-  state->note_lengths(vocabulary);
+  Tokenizer made = with_table(std::move(state));
+  // In a scored vocabulary a whole character is unknown or not: all its bytes count, or none.
+  auto& counted = made.state_->bytes_with_token;
+  if (vocabulary.kind == VocabularyKind::scores && !counted.all()) counted.reset();
+  return made;
+}
+
+Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json,
+                                       const TokenizerNames& names) {
+  TextTokenizer* tokenizer = nullptr;
+  ffi::Buffer error;
+  const auto status = text_tokenizer_from_json(ffi::slice(tokenizer_json), &tokenizer, error.out());
+  if (status != TEXT_OK) return ffi::failure(status, error);
+  auto state = std::make_unique<State>();
+  state->tokenizer.reset(tokenizer);
+  Tokenizer made = with_table(std::move(state));
+  const std::pair<std::string_view, std::string_view> named[] = {{"bos_token", names.bos},
+                                                                 {"eos_token", names.eos}};
+  for (const auto& [field, name] : named) {
+    if (name.empty()) continue;
+    const std::optional<TokenId> id = made.find(name);
+    if (!id) {
+      return fail(Errc::corrupt, fmt::format("{}: tokenizer.json has no token \"{}\"", field, name),
+                  std::string(field));
+    }
+    (field == "bos_token" ? made.state_->bos : made.state_->eos) = id;
+  }
+  return made;
+}
+
+Tokenizer Tokenizer::with_table(std::unique_ptr<State> state) {
+  state->table = text_tokenizer_table(state->tokenizer.get());
+  state->note_lengths();
 #if defined(__GLIBC__)
   malloc_trim(0);  // building takes tens of megabytes that nothing needs again
 #endif
@@ -137,6 +165,11 @@ std::size_t Tokenizer::least_tokens(std::string_view text) const {
 
 std::size_t Tokenizer::size() const {
   return state_->table.count;
+}
+
+std::vector<TokenId> Tokenizer::missing_ids() const {
+  const TextTokenTable& table = state_->table;
+  return {table.missing, table.missing + table.missing_count};
 }
 
 bool Tokenizer::is_special(TokenId id) const {

@@ -20,10 +20,20 @@ enum class AddSpecial : bool { no, yes };
 // Whether the spelling of a special token inside the text becomes that token.
 enum class ParseSpecial : bool { no, yes };
 
+// The spellings of a folder's bos and eos tokens; empty where there is none.
+struct TokenizerNames {
+  std::string bos, eos;
+};
+
 class Tokenizer {
  public:
   // Errors: corrupt (counts disagree, a merge names no token), unsupported (unknown pre-tokenizer).
   static Result<Tokenizer> from_vocabulary(const Vocabulary& vocabulary);
+
+  // From the text of a Hugging Face tokenizer.json, which is untrusted. Errors: corrupt (no JSON,
+  // more than 64 MB, ids that contradict each other, a name of `names` that is no token),
+  // unsupported (a step or model that is not done); the message names the part of the file.
+  static Result<Tokenizer> from_json(std::string_view tokenizer_json, const TokenizerNames& names);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -37,7 +47,10 @@ class Tokenizer {
   // longest one has. Bytes that could be unknown characters are not counted.
   std::size_t least_tokens(std::string_view text) const;
 
-  std::size_t size() const;
+  std::size_t size() const;  // the highest id + 1
+  // Ids below size() without a token, ascending: the model's head may have rows for them (and past
+  // size()); they must never be sampled.
+  std::vector<TokenId> missing_ids() const;
   bool is_special(TokenId id) const;
   // The bytes that the token stands for (a special token: its spelling). Empty for ids without a
   // token.
@@ -48,6 +61,7 @@ class Tokenizer {
 
  private:
   struct State;
+  static Tokenizer with_table(std::unique_ptr<State> state);
   explicit Tokenizer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -5,7 +5,7 @@ use crate::json_filter::tojson;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{
-    AutoEscape, Environment, Error, ErrorKind, Output, State, Value, escape_formatter,
+    AutoEscape, Environment, Error, ErrorKind, Output, State, Value, context, escape_formatter,
 };
 use std::ffi::CString;
 use std::fmt::{self, Write};
@@ -34,16 +34,19 @@ impl TextTemplate {
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_fuel(Some(STEPS_MAX));
         environment.add_filter("tojson", tojson);
+        environment.add_test("iterable", is_iterable);
         environment.add_function("raise_exception", raise_exception);
-        environment.add_function("strftime_now", strftime_now);
         environment.add_template_owned(NAME, tolerate_generation(source))?;
         Ok(TextTemplate { environment })
     }
 
-    fn render(&self, context: &serde_json::Value) -> Result<String, Error> {
-        self.environment
-            .get_template(NAME)?
-            .render(Value::from(minijinja::value::Serde(context)))
+    /// `now`: what strftime_now() shows, in seconds since 1970.
+    fn render(&self, context: &serde_json::Value, now: libc::time_t) -> Result<String, Error> {
+        let clock = Value::from_function(move |format: String| strftime(now, format));
+        self.environment.get_template(NAME)?.render(context! {
+            strftime_now => clock,
+            ..Value::from(minijinja::value::Serde(context))
+        })
     }
 }
 
@@ -55,6 +58,11 @@ fn write_as_python(output: &mut Output, state: &mut State, value: &Value) -> Res
         _ => return escape_formatter(output, state, value),
     }
     Ok(())
+}
+
+/// As in Python: None is nothing to iterate over. (Templates ask it of `tools`.)
+fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
 }
 
 /// The text that a template gave to raise_exception().
@@ -73,13 +81,12 @@ fn raise_exception(message: String) -> Result<String, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, "raise_exception").with_source(Raised(message)))
 }
 
-/// The local time by a strftime format.
-fn strftime_now(format: String) -> Result<String, Error> {
+/// A local time by a strftime format.
+fn strftime(now: libc::time_t, format: String) -> Result<String, Error> {
     let format = CString::new(format)
         .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))?;
     let mut text = [0u8; 1024]; // what does not fit gives an empty text
     let size = unsafe {
-        let now = libc::time(std::ptr::null_mut());
         let mut parts: libc::tm = std::mem::zeroed();
         libc::localtime_r(&now, &mut parts);
         libc::strftime(
@@ -172,6 +179,7 @@ fn compile(source: &str) -> Outcome<TextTemplate> {
 pub unsafe extern "C" fn text_template_render(
     template: *const TextTemplate,
     context_json: TextSlice,
+    now: i64,
     text: *mut TextBuffer,
     error: *mut TextBuffer,
 ) -> i32 {
@@ -180,7 +188,7 @@ pub unsafe extern "C" fn text_template_render(
             let context = serde_json::from_slice(context_json.bytes())
                 .map_err(|error| invalid_argument(format!("template context: {error}")))?;
             let rendered = (*template)
-                .render(&context)
+                .render(&context, now)
                 .map_err(|error| invalid_argument(describe(&error)))?;
             TextBuffer::hand_over(text, rendered.into_bytes());
             Ok(())
@@ -207,7 +215,9 @@ mod tests {
     use serde_json::json;
 
     fn render(source: &str, context: serde_json::Value) -> String {
-        match TextTemplate::compile(source).and_then(|template| template.render(&context)) {
+        match TextTemplate::compile(source)
+            .and_then(|template| template.render(&context, 86_400 * 45))
+        {
             Ok(text) => text,
             Err(error) => format!("error: {}", describe(&error)),
         }
@@ -250,7 +260,22 @@ mod tests {
     fn trims_blocks_and_knows_python_methods() {
         let source = "  {% for m in messages %}\n{{ m.strip().upper() }}\n  {% endfor %}\n.\n";
         assert_eq!(render(source, json!({"messages": [" a ", "b"]})), "A\nB\n.");
-        assert_eq!(render("{{ strftime_now('%Y') | length }}", json!({})), "4");
+    }
+
+    #[test]
+    fn none_is_not_iterable() {
+        let source =
+            "{{ x is iterable }} {{ [] is iterable }} {{ 'a' is iterable }} {{ 1 is iterable }}";
+        assert_eq!(render(source, json!({"x": null})), "False True True False");
+    }
+
+    #[test]
+    fn the_clock_is_the_callers_also_inside_macros() {
+        let source = concat!(
+            "{% macro date() %}{{ strftime_now('%b %Y') }}{% endmacro %}",
+            "{{ date() if strftime_now is defined }}"
+        );
+        assert_eq!(render(source, json!({})), "Feb 1970");
     }
 
     #[test]

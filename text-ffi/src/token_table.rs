@@ -26,6 +26,11 @@ impl PackedStrings {
         Ok(packed)
     }
 
+    fn longest(&self) -> u32 {
+        let sizes = self.offsets.windows(2).map(|pair| pair[1] - pair[0]);
+        sizes.max().unwrap_or(0)
+    }
+
     fn get(&self, index: u32) -> &[u8] {
         let index = index as usize;
         &self.bytes[self.offsets[index] as usize..self.offsets[index + 1] as usize]
@@ -37,6 +42,15 @@ pub struct TokenTable {
     spellings: PackedStrings,
     by_spelling: Vec<u32>,
     special: Vec<u8>,
+    missing: Vec<u32>,
+    longest_text: u32,
+}
+
+/// One token of a `tokenizer.json`.
+pub struct TokenEntry {
+    pub spelling: String,
+    pub text: Vec<u8>,
+    pub special: bool,
 }
 
 /// `TextTokenTable` in the header.
@@ -46,6 +60,9 @@ pub struct TextTokenTable {
     bytes: *const u8,
     offsets: *const u32,
     special: *const u8,
+    missing: *const u32,
+    missing_count: usize,
+    longest_text: u32,
 }
 
 impl TokenTable {
@@ -56,10 +73,16 @@ impl TokenTable {
             .iter()
             .zip(&vocabulary.types)
             .map(|(token, &kind)| token_text(token, kind, vocabulary.kind, &alphabet));
+        let texts = PackedStrings::pack(texts)?;
+        // Two spellings in a text, " " and the longer one of the vocabulary, are the same to it.
+        let longest_text = match vocabulary.kind {
+            Kind::Merges => texts.longest(),
+            Kind::Scores => vocabulary.tokens.iter().map(|t| t.len()).max().unwrap_or(0) as u32,
+        };
         let mut by_spelling: Vec<u32> = (0..vocabulary.tokens.len() as u32).collect();
         by_spelling.sort_by_key(|&id| vocabulary.tokens[id as usize].as_bytes());
         Ok(TokenTable {
-            texts: PackedStrings::pack(texts)?,
+            texts,
             spellings: PackedStrings::pack(vocabulary.tokens.iter().map(|token| token.as_bytes()))?,
             by_spelling,
             special: vocabulary
@@ -67,6 +90,40 @@ impl TokenTable {
                 .iter()
                 .map(|kind| u8::from(kind.is_special()))
                 .collect(),
+            missing: Vec::new(),
+            longest_text,
+        })
+    }
+
+    /// By id; holes have no token. `longest_text` as in the header.
+    pub fn from_entries(entries: &[Option<TokenEntry>], longest_text: u32) -> Outcome<Self> {
+        let (mut by_spelling, mut missing) = (Vec::new(), Vec::new());
+        for (entry, id) in entries.iter().zip(0u32..) {
+            let list = match entry {
+                Some(_) => &mut by_spelling,
+                None => &mut missing,
+            };
+            list.push(id);
+        }
+        let spelling = |id: u32| entries[id as usize].as_ref().map(|e| e.spelling.as_bytes());
+        by_spelling.sort_by(|&a, &b| spelling(a).cmp(&spelling(b)));
+        let texts = entries.iter().map(|entry| match entry {
+            Some(entry) => entry.text.as_slice(),
+            None => &[],
+        });
+        let is_special = |entry: &TokenEntry| u8::from(entry.special);
+        Ok(TokenTable {
+            texts: PackedStrings::pack(texts)?,
+            spellings: PackedStrings::pack(
+                (0..entries.len() as u32).map(|id| spelling(id).unwrap_or_default()),
+            )?,
+            by_spelling,
+            special: entries
+                .iter()
+                .map(|entry| entry.as_ref().map_or(0, is_special))
+                .collect(),
+            missing,
+            longest_text,
         })
     }
 
@@ -85,6 +142,9 @@ impl TokenTable {
             bytes: self.texts.bytes.as_ptr(),
             offsets: self.texts.offsets.as_ptr(),
             special: self.special.as_ptr(),
+            missing: self.missing.as_ptr(),
+            missing_count: self.missing.len(),
+            longest_text: self.longest_text,
         }
     }
 }
@@ -104,7 +164,7 @@ fn token_text(token: &str, kind: TokenType, form: Kind, alphabet: &ByteLevelAlph
 }
 
 /// The byte that a byte-fallback token such as `<0x0A>` stands for.
-fn byte_of(token: &str) -> Option<u8> {
+pub fn byte_of(token: &str) -> Option<u8> {
     let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
     let is_hexadecimal = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     if is_hexadecimal {

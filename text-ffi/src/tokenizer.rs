@@ -1,35 +1,51 @@
 //! Text to token ids: added tokens are cut out first, the rest goes to the vocabulary's encoder.
 use crate::added_tokens::{AddedTokens, Piece};
 use crate::boundary::{Outcome, TextBuffer, TextIds, TextSlice, guard, invalid_argument};
+use crate::json_tokenizer::{JsonEncoder, JsonTokenizer};
 use crate::merge_encoder::MergeEncoder;
 use crate::score_encoder::{ScoreEncoder, WordCache};
 use crate::token_table::{TextTokenTable, TokenTable};
 use crate::vocabulary::{Kind, TextVocabulary, Vocabulary};
 
 enum Encoder {
-    Scores(ScoreEncoder),
-    Merges(MergeEncoder),
+    Scores(AddedTokens, ScoreEncoder),
+    Merges(AddedTokens, MergeEncoder),
+    Json(Box<JsonEncoder>),
 }
 
 pub struct TextTokenizer {
-    added: AddedTokens,
     encoder: Encoder,
     table: TokenTable,
-    before: Option<u32>, // put around a text when special tokens are asked for
-    after: Option<u32>,
+    before: Vec<u32>, // put around a text when special tokens are asked for
+    after: Vec<u32>,
 }
 
 impl TextTokenizer {
     fn new(vocabulary: &Vocabulary) -> Outcome<Self> {
+        let added = AddedTokens::new(vocabulary)?;
         Ok(TextTokenizer {
             encoder: match vocabulary.kind {
-                Kind::Scores => Encoder::Scores(ScoreEncoder::new(vocabulary)),
-                Kind::Merges => Encoder::Merges(MergeEncoder::new(vocabulary)?),
+                Kind::Scores => Encoder::Scores(added, ScoreEncoder::new(vocabulary)),
+                Kind::Merges => Encoder::Merges(added, MergeEncoder::new(vocabulary)?),
             },
-            added: AddedTokens::new(vocabulary)?,
             table: TokenTable::new(vocabulary)?,
-            before: vocabulary.bos.filter(|_| vocabulary.add_bos),
-            after: vocabulary.eos.filter(|_| vocabulary.add_eos),
+            before: Vec::from_iter(vocabulary.bos.filter(|_| vocabulary.add_bos)),
+            after: Vec::from_iter(vocabulary.eos.filter(|_| vocabulary.add_eos)),
+        })
+    }
+
+    fn from_json(json: &[u8]) -> Outcome<Self> {
+        let JsonTokenizer {
+            encoder,
+            table,
+            before,
+            after,
+        } = JsonTokenizer::parse(json)?;
+        Ok(TextTokenizer {
+            encoder: Encoder::Json(Box::new(encoder)),
+            table,
+            before,
+            after,
         })
     }
 
@@ -41,18 +57,32 @@ impl TextTokenizer {
             )));
         }
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
-        let mut words = WordCache::default();
-        ids.extend(self.before.filter(|_| add_special));
-        for piece in self.added.split(text, parse_special) {
-            match (piece, &self.encoder) {
-                (Piece::Token(id), _) => ids.push(id),
-                (Piece::Text(text), Encoder::Scores(encoder)) => {
-                    encoder.encode(text, &mut words, &mut ids)
+        if add_special {
+            ids.extend_from_slice(&self.before);
+        }
+        match &self.encoder {
+            Encoder::Json(encoder) => encoder.encode(text, parse_special, &mut ids)?,
+            Encoder::Merges(added, encoder) => {
+                for piece in added.split(text, parse_special) {
+                    match piece {
+                        Piece::Token(id) => ids.push(id),
+                        Piece::Text(text) => encoder.encode(text, &mut ids)?,
+                    }
                 }
-                (Piece::Text(text), Encoder::Merges(encoder)) => encoder.encode(text, &mut ids)?,
+            }
+            Encoder::Scores(added, encoder) => {
+                let mut words = WordCache::default();
+                for piece in added.split(text, parse_special) {
+                    match piece {
+                        Piece::Token(id) => ids.push(id),
+                        Piece::Text(text) => encoder.encode(text, &mut words, &mut ids),
+                    }
+                }
             }
         }
-        ids.extend(self.after.filter(|_| add_special));
+        if add_special {
+            ids.extend_from_slice(&self.after);
+        }
         Ok(ids)
     }
 }
@@ -67,6 +97,21 @@ pub unsafe extern "C" fn text_tokenizer_new(
         guard(error, || {
             let vocabulary = Vocabulary::from_lent(&*vocabulary)?;
             out.write(Box::into_raw(Box::new(TextTokenizer::new(&vocabulary)?)));
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn text_tokenizer_from_json(
+    json: TextSlice,
+    out: *mut *mut TextTokenizer,
+    error: *mut TextBuffer,
+) -> i32 {
+    unsafe {
+        guard(error, || {
+            let tokenizer = TextTokenizer::from_json(json.bytes())?;
+            out.write(Box::into_raw(Box::new(tokenizer)));
             Ok(())
         })
     }

