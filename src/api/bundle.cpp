@@ -1,4 +1,4 @@
-// Loading a model file, and prompts in its own form.
+// Loading a model, and prompts in its own form.
 #include "api/bundle.h"
 
 #include <algorithm>
@@ -6,9 +6,11 @@
 
 #include <fmt/core.h>
 
+#include "api/folder_vocabulary.h"
 #include "api/gguf_vocabulary.h"
 #include "base/log.h"
 #include "model/gguf.h"
+#include "model/settings.h"
 
 namespace reprise {
 namespace {
@@ -38,29 +40,59 @@ Position common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
 
 }  // namespace
 
-Result<Bundle> Bundle::load(const std::filesystem::path& path, ThreadPool& pool,
-                            const LoadProgress& progress) {
-  // The mapping ends with this function: everything is copied out of it.
-  TRY_ASSIGN(const GgufFile file, GgufFile::open(path));
-  Bundle bundle;
+Status Bundle::read_gguf_text(const GgufFile& file, std::string& template_source) {
   TRY_ASSIGN(const Vocabulary vocabulary, read_vocabulary(file));
-  TRY_ASSIGN(bundle.stop_ids_, read_stop_ids(file, vocabulary));
+  TRY_ASSIGN(stop_ids_, read_stop_ids(file, vocabulary));
   TRY_ASSIGN(Tokenizer tokenizer, Tokenizer::from_vocabulary(vocabulary));
-  bundle.tokenizer_ = std::make_unique<const Tokenizer>(std::move(tokenizer));
-  bundle.add_bos_ = vocabulary.add_bos;
-  TRY_ASSIGN(Model model, Model::load(file, pool, progress));
+  tokenizer_ = std::make_unique<const Tokenizer>(std::move(tokenizer));
+  add_bos_ = vocabulary.add_bos;
+  TRY_ASSIGN(const auto source, file.text("tokenizer.chat_template"));
+  template_source = source.value_or("");
+  return {};
+}
+
+Status Bundle::read_folder(const Checkpoint& checkpoint, ModelOptions& options,
+                           std::string& template_source) {
+  TRY_ASSIGN(const Settings settings, Settings::read(checkpoint));
+  TRY_ASSIGN(const FamilyEntry* const family, find_family(settings));
+  TRY_ASSIGN(FolderText text,
+             read_folder_text(checkpoint.folder(), *checkpoint.config(), family->tag));
+  stop_ids_ = std::move(text.stop_ids);
+  tokenizer_ = std::make_unique<const Tokenizer>(std::move(text.tokenizer));
+  add_bos_ = text.add_bos;
+  template_source = std::move(text.chat_template);
+  options.suppressed = std::move(text.suppressed_ids);
+  return {};
+}
+
+Result<Bundle> Bundle::load(const std::filesystem::path& path, ThreadPool& pool,
+                            const LoadProgress& progress, Quantization quantization) {
+  TRY_ASSIGN(Checkpoint opened, Checkpoint::open(path));
+  auto checkpoint = std::make_unique<const Checkpoint>(std::move(opened));
+  Bundle bundle;
+  std::string template_source;
+  ModelOptions options;
+  options.quantization = quantization;
+  options.progress = progress;
+  const bool is_gguf = checkpoint->format() == CheckpointFormat::gguf;
+  TRY(is_gguf ? bundle.read_gguf_text(*checkpoint->gguf(), template_source)
+              : bundle.read_folder(*checkpoint, options, template_source));
+  options.vocabulary = static_cast<int>(bundle.tokenizer_->size());
+  TRY_ASSIGN(Model model, Model::load(std::move(checkpoint), pool, options));
   bundle.model_ = std::make_unique<const Model>(std::move(model));
   const std::size_t rows = static_cast<std::size_t>(bundle.model_->config().vocabulary);
-  if (bundle.tokenizer_->size() > rows) {
+  // Folders of text models may name tokens of images that the text model has no rows for.
+  if (is_gguf && bundle.tokenizer_->size() > rows) {
     return fail(Errc::corrupt,
                 fmt::format("tokenizer.ggml.tokens: got {} tokens, but the model's "
                             "embedding has {} rows",
                             bundle.tokenizer_->size(), rows),
                 "tokenizer.ggml.tokens");
   }
-  TRY_ASSIGN(const auto source, file.text("tokenizer.chat_template"));
-  bundle.template_ =
-      compile_template(source.value_or(builtin_chat_template(bundle.model_->config().family)));
+  if (template_source.empty()) {
+    template_source = builtin_chat_template(bundle.model_->config().family);
+  }
+  bundle.template_ = compile_template(template_source);
   return bundle;
 }
 
@@ -104,6 +136,14 @@ Result<std::vector<TokenId>> Bundle::encode_prompt(std::string_view text,
                 std::string(param));
   }
   TRY_ASSIGN(std::vector<TokenId> ids, tokenizer_->encode(text, AddSpecial::no, ParseSpecial::yes));
+  for (const TokenId id : ids) {
+    if (id < model_->config().vocabulary) continue;
+    return fail(Errc::invalid_argument,
+                fmt::format("the text contains \"{}\" (token {}), which this text model does not "
+                            "have: its ids end at {}",
+                            tokenizer_->token_bytes(id), id, model_->config().vocabulary - 1),
+                std::string(param));
+  }
   const std::optional<TokenId> bos = tokenizer_->bos();
   if (add_bos_ && bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
   return ids;

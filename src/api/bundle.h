@@ -1,4 +1,4 @@
-// Everything that one model file gives: weights, tokenizer, chat template, stop tokens.
+// Everything that one model gives: weights, tokenizer, chat template, stop tokens.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -23,9 +23,11 @@ struct PreparedPrompt {
 
 class Bundle {
  public:
-  // Loads a GGUF file. Errors: one line naming the tensor, key or type.
+  // Loads a GGUF file (or set of them), or a Hugging Face or MLX folder.
+  // Errors: one line naming the tensor, key, type or file.
   static Result<Bundle> load(const std::filesystem::path& path, ThreadPool& pool,
-                             const LoadProgress& progress);
+                             const LoadProgress& progress,
+                             Quantization quantization = Quantization::none);
 
   const Model& model() const { return *model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -43,6 +45,10 @@ class Bundle {
 
  private:
   Bundle() = default;
+  // What the files say about text -> everything but the model; suppressed ids into `options`.
+  Status read_gguf_text(const GgufFile& file, std::string& template_source);
+  Status read_folder(const Checkpoint& checkpoint, ModelOptions& options,
+                     std::string& template_source);
   Result<std::vector<TokenId>> encode_prompt(std::string_view text, std::string_view param) const;
   Result<Position> common_with_history(const std::vector<TokenId>& ids, std::string_view prompt,
                                        std::string_view history) const;

@@ -1,12 +1,17 @@
-// `reprise inspect`: hyper-parameters, span groups, tensor types and memory of a model file. Reads
-// the header only; no weight is loaded.
+// `reprise inspect`: hyper-parameters, span groups, tensor types and memory of a model (headers are
+// read, no weight is loaded), or what a snapshot file holds.
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include <fmt/core.h>
 
 #include "cli/commands.h"
 #include "cli/stack.h"
+#include "kv/snapshot_file.h"
+#include "model/checkpoint.h"
 #include "model/family.h"
 
 namespace reprise {
@@ -24,14 +29,31 @@ const char* span_name(SpanKind kind) {
   return "";
 }
 
+// A number that layers may differ in: "256", or "256 to 512".
+std::string spread(const ModelConfig& config, int (*of_layer)(const LayerConfig&)) {
+  int least = of_layer(config.layers[0]), most = least;
+  for (const LayerConfig& layer : config.layers) {
+    least = std::min(least, of_layer(layer));
+    most = std::max(most, of_layer(layer));
+  }
+  return least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
+}
+
 void print_config(const ModelConfig& config) {
   fmt::print("architecture   {} (family {})\n", config.architecture, config.family);
   fmt::print("name           {}\n", config.name);
   fmt::print("context        {} tokens\n", config.context_length);
   fmt::print("layers         {}\n", config.layers.size());
-  fmt::print("hidden         {}, feed-forward {}\n", config.hidden, config.feed_forward);
-  fmt::print("heads          {}, kv heads {}, head dim {}\n", config.layers[0].heads,
-             config.layers[0].kv_heads, config.layers[0].head_dim);
+  fmt::print("hidden         {}, feed-forward {}\n", config.hidden,
+             spread(config, [](const LayerConfig& layer) { return layer.feed_forward; }));
+  fmt::print("heads          {}, kv heads {}, head dim {}\n",
+             spread(config, [](const LayerConfig& layer) { return layer.heads; }),
+             spread(config, [](const LayerConfig& layer) { return layer.kv_heads; }),
+             spread(config, [](const LayerConfig& layer) { return layer.head_dim; }));
+  if (config.experts.count > 0) {
+    fmt::print("experts        {} of {}, feed-forward {}\n", config.experts.used,
+               config.experts.count, config.experts.feed_forward);
+  }
   fmt::print("vocabulary     {}{}\n", config.vocabulary,
              config.tied_embeddings ? ", tied head" : "");
 }
@@ -55,35 +77,56 @@ void print_span_groups(const ModelConfig& config) {
   }
 }
 
-void print_tensor_types(const GgufFile& file) {
-  std::map<std::string, std::pair<int, std::size_t>> types;
-  for (const GgufTensor& tensor : file.tensors()) {
-    auto& [count, bytes] = types[ggml_type_name(tensor.type_id)];
+void print_tensor_types(const Checkpoint& checkpoint) {
+  std::map<std::string_view, std::pair<int, std::size_t>> types;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    auto& [count, bytes] = types[tensor.type_name];
     count++;
     bytes += tensor.bytes.size();
   }
-  fmt::print("tensors        {}\n", file.tensors().size());
+  fmt::print("tensors        {}\n", checkpoint.tensors().size());
   for (const auto& [name, type] : types) {
     fmt::print("  {:6} {:4} tensors, {:.1f} MiB\n", name, type.first,
                static_cast<double>(type.second) / (1 << 20));
   }
 }
 
+// A snapshot of a sequence (docs/snapshot_format.md).
+int inspect_snapshot(const std::string& path) {
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file) return report(file.error());
+  const Result<StateSnapshot> snapshot = read_snapshot(file->bytes());
+  if (!snapshot) return report(snapshot.error());
+  fmt::print("file           {} (snapshot of a sequence)\n", path);
+  for (const std::string& line : describe_snapshot(*snapshot)) fmt::print("{}\n", line);
+  return 0;
+}
+
+// A safetensors file that stands alone holds a snapshot; beside a config.json it is a model's.
+bool is_snapshot(const std::filesystem::path& path) {
+  return path.extension() == ".safetensors" &&
+         !std::filesystem::exists(path.parent_path() / "config.json");
+}
+
 }  // namespace
 
 int run_inspect(const Options& options) {
-  const Result<GgufFile> file = GgufFile::open(options.model);
-  if (!file) return report(file.error());
-  fmt::print("file           {} (GGUF v{})\n", options.model, file->version());
-  const auto architecture = file->text("general.architecture");
-  if (!architecture) return report(architecture.error());
-  const Result<const FamilyEntry*> family = find_family(architecture->value_or(""));
+  if (is_snapshot(options.model)) return inspect_snapshot(options.model);
+  const Result<Checkpoint> checkpoint = Checkpoint::open(options.model);
+  if (!checkpoint) return report(checkpoint.error());
+  const std::string format = checkpoint->gguf() != nullptr
+                                 ? fmt::format("GGUF v{}", checkpoint->gguf()->version())
+                                 : std::string("safetensors");
+  fmt::print("file           {} ({})\n", options.model, format);
+  const Result<Settings> settings = Settings::read(*checkpoint);
+  if (!settings) return report(settings.error());
+  const Result<const FamilyEntry*> family = find_family(*settings);
   if (!family) return report(family.error());
-  const Result<ModelConfig> config = (*family)->read_config(*file);
+  const Result<ModelConfig> config = (*family)->read_config(*settings);
   if (!config) return report(config.error());
   print_config(*config);
   print_span_groups(*config);
-  print_tensor_types(*file);
+  print_tensor_types(*checkpoint);
   return 0;
 }
 

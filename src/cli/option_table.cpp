@@ -53,6 +53,18 @@ Status set_kv_type(kernels::KvType& target, std::string_view text) {
   return {};
 }
 
+Status set_quantization(Quantization& target, std::string_view text) {
+  if (text == "none")
+    target = Quantization::none;
+  else if (text == "q8_0")
+    target = Quantization::q8_0;
+  else if (text == "q4")
+    target = Quantization::q4;
+  else
+    return refuse(text, "none, q8_0 or q4");
+  return {};
+}
+
 Status set_cache_store(CacheStore& target, std::string_view text) {
   if (text == "reference")
     target = CacheStore::reference;
@@ -130,6 +142,9 @@ constexpr std::array kOptions = {
     OptionSpec{"--kv-type", "REPRISE_KV_TYPE", "TYPE", "f16", kModel,
                "number format of cached keys and values: f16, bf16 or f32",
                [](Options& o, std::string_view t) { return set_kv_type(o.kv_type, t); }},
+    OptionSpec{"--quantize", "REPRISE_QUANTIZE", "TYPE", "none", kModel,
+               "what F32, F16 and BF16 matrices become on load: none, q8_0 or q4 (MLX affine)",
+               [](Options& o, std::string_view t) { return set_quantization(o.quantize, t); }},
     OptionSpec{"--prompt-cache", "REPRISE_PROMPT_CACHE", "on|off", "on", "serve run",
                "reuse the keys and values of earlier requests; never changes an answer",
                [](Options& o, std::string_view t) {

@@ -32,6 +32,7 @@ struct Options {
   int drain_seconds = 10;
 
   kernels::KvType kv_type = kernels::KvType::f16;
+  Quantization quantize = Quantization::none;
   bool prompt_cache = true;
   std::size_t cache_bytes = 0;  // 0: chosen from free memory
   std::int64_t cache_ttl_seconds = 0;

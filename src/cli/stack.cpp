@@ -43,8 +43,8 @@ int report(const Error& error) {
 Result<Stack> Stack::load(const Options& options) {
   TRY(configure_log(options.log_level));
   if (options.model.empty()) {
-    return fail(Errc::invalid_argument, "no model given: -m FILE.gguf, or REPRISE_MODEL",
-                "--model");
+    return fail(Errc::invalid_argument,
+                "no model given: -m FILE.gguf or -m FOLDER, or REPRISE_MODEL", "--model");
   }
   Stack stack;
   Result<const kernels::KernelTable*> kernels = kernels::choose_kernels(options.isa);
@@ -53,11 +53,10 @@ Result<Stack> Stack::load(const Options& options) {
   const int threads = options.threads > 0 ? options.threads : usable_cpus();
   stack.pool = std::make_unique<ThreadPool>(threads);
   ProgressLine line;
-  TRY_ASSIGN(Bundle bundle,
-             Bundle::load(options.model, *stack.pool, [&](std::size_t done, std::size_t total) {
-               if (options.log_level != "off" && options.log_level != "error")
-                 line.show(done, total);
-             }));
+  const auto show = [&](std::size_t done, std::size_t total) {
+    if (options.log_level != "off" && options.log_level != "error") line.show(done, total);
+  };
+  TRY_ASSIGN(Bundle bundle, Bundle::load(options.model, *stack.pool, show, options.quantize));
   stack.bundle = std::make_unique<Bundle>(std::move(bundle));
   const ModelConfig& config = stack.bundle->model().config();
   if (options.context_length > config.context_length) {
@@ -86,7 +85,7 @@ Status Stack::start_engine(const Options& options) {
       options.cache_bytes > 0 ? options.cache_bytes : memory_available_bytes() / 2;
   engine_options.cache.enabled = options.prompt_cache;
   engine_options.cache.store = options.cache_store;
-  engine_options.cache.words.family = config.family;
+  engine_options.cache.words = bundle->model().snapshot_words();
   engine_options.cache.min_prefix = options.cache_min_prefix;
   engine_options.cache.ttl_ms = options.cache_ttl_seconds * 1000;
   std::size_t column = 0;

@@ -2,6 +2,7 @@
 #include "model/decoder.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "kernels/math.h"
@@ -33,7 +34,8 @@ std::span<const float> Decoder::forward(std::span<BatchEntry> entries) {
 std::span<const float> Forward::run(std::span<BatchEntry> entries) {
   entries_ = entries;
   lay_out_rows(entries);
-  embed(entries);
+  embed();
+  model_->family().begin(*this);
   for (int layer = 0; layer < static_cast<int>(config_->layers.size()); layer++) {
     model_->family().run_layer(layer, *this);
   }
@@ -49,7 +51,8 @@ void Forward::lay_out_rows(std::span<BatchEntry> entries) {
     entries[entry].finite = true;
     const Position offset = entries[entry].cache->offset();
     for (std::size_t i = 0; i < entries[entry].tokens.size(); i++) {
-      row_info_.push_back({static_cast<int>(entry), offset + static_cast<Position>(i)});
+      row_info_.push_back(
+          {static_cast<int>(entry), entries[entry].tokens[i], offset + static_cast<Position>(i)});
     }
   }
   rows_ = static_cast<int>(row_info_.size());
@@ -57,29 +60,22 @@ void Forward::lay_out_rows(std::span<BatchEntry> entries) {
   finite_.assign(static_cast<std::size_t>(rows_), 1);
 }
 
-void Forward::embed(std::span<BatchEntry> entries) {
+void Forward::embed() {
   for_each_row([&](int row) {
-    const Row& info = row_info_[static_cast<std::size_t>(row)];
-    const auto entry = static_cast<std::size_t>(info.entry);
-    const int index = row - entry_rows_[entry].first;
-    const TokenId token = entries[entry].tokens[static_cast<std::size_t>(index)];
-    DCHECK(token >= 0 && token < config_->vocabulary);
-    kernels::unpack_row(model_->family().embedding.matrix, token, hidden(row));
-    if (config_->embedding_scale != 1) {
-      kernels_->scale(hidden(row), config_->embedding_scale,
-                      static_cast<std::size_t>(config_->hidden));
-    }
+    DCHECK(token(row) >= 0 && token(row) < config_->vocabulary);
+    kernels::unpack_row(model_->family().embedding.matrix, token(row), hidden(row));
+    if (config_->embedding_scale != 1)
+      scale(hidden(row), config_->embedding_scale, config_->hidden);
     for (std::size_t rope = 0; rope < config_->ropes.size(); rope++) {
-      kernels::rope_angles(info.position, config_->ropes[rope].inverse_frequencies,
+      kernels::rope_angles(position(row), config_->ropes[rope].inverse_frequencies,
                            config_->ropes[rope].scale, cosines_[rope].row(row),
                            sines_[rope].row(row));
     }
   });
 }
 
-// Nothing reads the last layer's outputs of rows whose logits nobody wants: once its keys and
-// values are stored, only the wanted rows go on. They move to the front of the buffers that live
-// on.
+// Nothing reads what layers make of rows whose logits nobody wants once the last keys and values
+// are stored: only the wanted rows go on. They move to the front of the buffers that live on.
 void Forward::keep_wanted_rows() {
   for (std::size_t row = 0; row < finite_.size(); row++) {
     if (finite_[row] == 0) entries_[static_cast<std::size_t>(row_info_[row].entry)].finite = false;
@@ -92,8 +88,13 @@ void Forward::keep_wanted_rows() {
     entry_rows_[entry] = {kept, wanted};
     for (int row = rows.first + rows.count - wanted; row < rows.first + rows.count; row++, kept++) {
       if (row == kept) continue;
-      std::copy_n(hidden(row), hidden_.columns(), hidden(kept));
-      std::copy_n(query(row), query_.columns(), query(kept));
+      for (const RowBuffer* buffer : {&hidden_, &query_, &attention_gate_, &layer_inputs_}) {
+        std::copy_n(buffer->row(row), buffer->columns(), buffer->row(kept));
+      }
+      for (std::size_t rope = 0; rope < cosines_.size(); rope++) {
+        std::copy_n(cosines_[rope].row(row), cosines_[rope].columns(), cosines_[rope].row(kept));
+        std::copy_n(sines_[rope].row(row), sines_[rope].columns(), sines_[rope].row(kept));
+      }
       row_info_[static_cast<std::size_t>(kept)] = row_info_[static_cast<std::size_t>(row)];
     }
   }
@@ -111,10 +112,11 @@ std::span<const float> Forward::compute_logits(std::span<BatchEntry> entries) {
   const auto vocabulary = static_cast<std::size_t>(config_->vocabulary);
   std::vector<std::uint8_t> finite(static_cast<std::size_t>(wanted));
   pool_->parallel_for(wanted, [&](int row, int) {
-    if (config_->final_softcap > 0)
-      kernels_->softcap(logits_.row(row), config_->final_softcap, vocabulary);
-    finite[static_cast<std::size_t>(row)] =
-        kernels_->all_finite(logits_.row(row), vocabulary) ? 1 : 0;
+    float* logits = logits_.row(row);
+    if (config_->logit_scale != 1) scale(logits, config_->logit_scale, config_->vocabulary);
+    if (config_->final_softcap > 0) kernels_->softcap(logits, config_->final_softcap, vocabulary);
+    finite[static_cast<std::size_t>(row)] = kernels_->all_finite(logits, vocabulary) ? 1 : 0;
+    for (const TokenId id : config_->suppressed) logits[id] = -HUGE_VALF;
   });
   for (std::size_t row = 0; row < finite.size(); row++) {
     if (finite[row] == 0) entries[static_cast<std::size_t>(row_info_[row].entry)].finite = false;

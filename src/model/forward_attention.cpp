@@ -61,7 +61,7 @@ void Forward::plan_attention(int layer) {
 }
 
 void Forward::attend(int layer) {
-  if (layer == static_cast<int>(config_->layers.size()) - 1) keep_wanted_rows();
+  if (layer == last_kv_layer_) keep_wanted_rows();
   plan_attention(layer);
   pool_->parallel_for(static_cast<int>(attention_tasks_.size()), [&](int task, int worker) {
     run_attention(layer, attention_tasks_[static_cast<std::size_t>(task)], worker);
@@ -71,7 +71,7 @@ void Forward::attend(int layer) {
 
 kernels::KvBlocks Forward::blocks_of(int layer, const AttentionTask& task) const {
   const SequenceCache& cache = *entries_[static_cast<std::size_t>(task.entry)].cache;
-  const LayerPlace place = cache.layout().layers[static_cast<std::size_t>(layer)];
+  const LayerPlace place = cache.layout().layers[static_cast<std::size_t>(kv_layer(layer))];
   const SpanGroup& group = cache.layout().groups[static_cast<std::size_t>(place.group)];
   return {cache.pages(place.group), group.block_offset(place.index, task.kv_head), group.shape};
 }

@@ -11,12 +11,12 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/printable.h"
 #include "model/gguf_header.h"
 
 namespace reprise {
 
 using gguf::key_error;
-using gguf::printable;
 using gguf::tensor_error;
 
 namespace {
@@ -32,14 +32,14 @@ struct KnownType {
 
 using enum kernels::WeightType;
 constexpr KnownType kKnownTypes[] = {
-    {0, "F32", f32},     {1, "F16", f16},    {2, "Q4_0", q4_0},   {3, "Q4_1", q4_1},
-    {6, "Q5_0", q5_0},   {7, "Q5_1", q5_1},  {8, "Q8_0", q8_0},   {9, "Q8_1", {}},
-    {10, "Q2_K", {}},    {11, "Q3_K", {}},   {12, "Q4_K", q4_k},  {13, "Q5_K", q5_k},
-    {14, "Q6_K", q6_k},  {15, "Q8_K", {}},   {16, "IQ2_XXS", {}}, {17, "IQ2_XS", {}},
-    {18, "IQ3_XXS", {}}, {19, "IQ1_S", {}},  {20, "IQ4_NL", {}},  {21, "IQ3_S", {}},
-    {22, "IQ2_S", {}},   {23, "IQ4_XS", {}}, {24, "I8", {}},      {25, "I16", {}},
-    {26, "I32", {}},     {27, "I64", {}},    {28, "F64", {}},     {29, "IQ1_M", {}},
-    {30, "BF16", bf16},  {34, "TQ1_0", {}},  {35, "TQ2_0", {}},   {39, "MXFP4", {}},
+    {0, "F32", f32},     {1, "F16", f16},        {2, "Q4_0", q4_0},      {3, "Q4_1", q4_1},
+    {6, "Q5_0", q5_0},   {7, "Q5_1", q5_1},      {8, "Q8_0", q8_0},      {9, "Q8_1", {}},
+    {10, "Q2_K", q2_k},  {11, "Q3_K", q3_k},     {12, "Q4_K", q4_k},     {13, "Q5_K", q5_k},
+    {14, "Q6_K", q6_k},  {15, "Q8_K", {}},       {16, "IQ2_XXS", {}},    {17, "IQ2_XS", {}},
+    {18, "IQ3_XXS", {}}, {19, "IQ1_S", {}},      {20, "IQ4_NL", iq4_nl}, {21, "IQ3_S", {}},
+    {22, "IQ2_S", {}},   {23, "IQ4_XS", iq4_xs}, {24, "I8", {}},         {25, "I16", {}},
+    {26, "I32", {}},     {27, "I64", {}},        {28, "F64", {}},        {29, "IQ1_M", {}},
+    {30, "BF16", bf16},  {34, "TQ1_0", {}},      {35, "TQ2_0", {}},      {39, "MXFP4", {}},
     {40, "NVFP4", {}},
 };
 

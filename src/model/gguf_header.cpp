@@ -59,21 +59,6 @@ bool is_utf8(std::string_view text) {
 
 }  // namespace
 
-std::string printable(std::string_view name) {
-  constexpr std::size_t kShownMax = 100;
-  std::string shown;
-  for (const char c : name.substr(0, kShownMax)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7F) {
-      shown += fmt::format("\\x{:02x}", byte);
-    } else {
-      shown += c;
-    }
-  }
-  if (name.size() > kShownMax) shown += "...";
-  return shown;
-}
-
 std::unexpected<Error> key_error(Errc code, std::string_view key, const std::string& what) {
   const std::string shown = printable(key);
   return fail(code, fmt::format("metadata key '{}': {}", shown, what), shown);

@@ -11,12 +11,10 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "model/gguf.h"
 
 namespace reprise::gguf {
-
-// A name for a message: one line, not endless, whatever its bytes are.
-std::string printable(std::string_view name);
 
 // Errors that name the key or the tensor.
 std::unexpected<Error> key_error(Errc code, std::string_view key, const std::string& what);

@@ -1,24 +1,35 @@
-// A loaded model: configuration, weights in the kernels' layout, and the identity of both.
+// A loaded model: configuration, weights in the kernels' layout, the identity of both, and what the
+// snapshot contract asks of a model (DESIGN of the original: five methods, here written once).
 #pragma once
 #include <cstddef>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "kv/kv_snapshot.h"
+#include "model/checkpoint.h"
 #include "model/family.h"
-#include "model/gguf.h"
 #include "model/model_config.h"
 
 namespace reprise {
 
+struct ModelOptions {
+  // Tokens that exist: rows of the head beyond them have none and are cut off. 0: all rows.
+  int vocabulary = 0;
+  std::vector<TokenId> suppressed;  // ids that must never be sampled
+  Quantization quantization = Quantization::none;
+  LoadProgress progress = {};
+};
+
 class Model {
  public:
   // Reads the configuration, checks every tensor against it, packs the weights with all threads of
-  // `pool`. Errors: corrupt, unsupported, not_found: one line naming the tensor, key or type.
-  static Result<Model> load(const GgufFile& file, ThreadPool& pool, const LoadProgress& progress);
+  // `pool`. Keeps the checkpoint only when rows are looked up in it later.
+  // Errors: corrupt, unsupported, not_found: one line naming the tensor, key or type.
+  static Result<Model> load(std::unique_ptr<const Checkpoint> checkpoint, ThreadPool& pool,
+                            const ModelOptions& options = {});
 
   const ModelConfig& config() const { return *config_; }
   const Family& family() const { return *family_; }
@@ -27,8 +38,23 @@ class Model {
   const std::string& fingerprint() const { return fingerprint_; }
   std::size_t weight_bytes() const { return weight_bytes_; }
 
+  // ---- the snapshot contract (docs/snapshot_format.md)
+  // Whether sequences of this model can be snapshotted and restored: every family's can.
+  bool supports_snapshot_reuse() const { return true; }
+  // The words of this family in tensor names, and its tag.
+  SnapshotWords snapshot_words() const;
+  // Errors: unsupported when the pool's KV mode may not be snapshotted.
+  Result<StateSnapshot> snapshot_sequence_state(const SequenceCache& cache) const;
+  // Errors: as restore_sequence's.
+  Result<SequenceCache> restore_sequence_state(const StateSnapshot& snapshot, PagePool& pool) const;
+  bool snapshot_truncatable_to(const StateSnapshot& snapshot, Position target) const;
+  // Errors: as restore_sequence's; invalid_argument when it cannot be cut to `target`.
+  Result<SequenceCache> restore_sequence_state_truncated(const StateSnapshot& snapshot,
+                                                         PagePool& pool, Position target) const;
+
  private:
   Model() = default;
+  std::unique_ptr<const Checkpoint> checkpoint_;  // null when nothing is looked up in it
   std::unique_ptr<const ModelConfig> config_;
   std::unique_ptr<const Family> family_;
   std::string fingerprint_;

@@ -1,138 +1,319 @@
-// Tensors of a file become panels and vectors.
+// Tensors of a model's files become panels and vectors.
 #include "model/weights.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "base/check.h"
 #include "base/hash.h"
-#include "kernels/math.h"
 
 namespace reprise {
 namespace {
 
-constexpr int kPanelsPerTask = 32;
+using kernels::PanelMatrix;
+using kernels::WeightType;
 
-Error wrong_shape(const GgufTensor& tensor, std::span<const std::int64_t> expected) {
-  return Error{Errc::corrupt,
-               fmt::format("tensor {}: got shape [{}], expected [{}]", tensor.name,
-                           fmt::join(tensor.dims, ", "), fmt::join(expected, ", ")),
-               std::string(tensor.name)};
+constexpr int kPanelsPerTask = 32;
+constexpr int kAffineUnit = 32;  // columns come in multiples of it
+
+std::unexpected<Error> wrong_shape(const StoredTensor& tensor,
+                                   std::span<const std::int64_t> expected) {
+  return fail(Errc::corrupt,
+              fmt::format("tensor {}: got shape [{}], expected [{}]", tensor.name,
+                          fmt::join(tensor.shape, ", "), fmt::join(expected, ", ")),
+              std::string(tensor.name));
 }
 
-std::vector<float> to_floats(kernels::WeightType type, std::span<const std::byte> bytes) {
-  const std::size_t width = type == kernels::WeightType::f32 ? 4 : 2;
-  std::vector<float> values(bytes.size() / width);
-  for (std::size_t i = 0; i < values.size(); i++) {
-    if (width == 4) {
-      std::memcpy(&values[i], bytes.data() + 4 * i, 4);
-      continue;
-    }
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, bytes.data() + 2 * i, 2);
-    values[i] = type == kernels::WeightType::f16 ? kernels::half_to_float(bits)
-                                                 : kernels::bfloat_to_float(bits);
-  }
-  return values;
+bool is_float(WeightType type) {
+  return type == WeightType::f32 || type == WeightType::f16 || type == WeightType::bf16;
+}
+
+std::optional<kernels::ScaleType> scale_type_of(const StoredTensor& tensor) {
+  if (tensor.type == WeightType::f16) return kernels::ScaleType::f16;
+  if (tensor.type == WeightType::bf16) return kernels::ScaleType::bf16;
+  if (tensor.type == WeightType::f32) return kernels::ScaleType::f32;
+  return std::nullopt;
+}
+
+// What the stored tensor's shape must be: [count,] rows, columns.
+std::vector<std::int64_t> shape_of(int count, std::int64_t rows, std::int64_t columns) {
+  std::vector<std::int64_t> shape = {rows, columns};
+  if (count > 0) shape.insert(shape.begin(), count);
+  return shape;
 }
 
 }  // namespace
 
-WeightLoader::WeightLoader(const GgufFile& file, ThreadPool& pool, LoadProgress progress)
-    : file_(&file), pool_(&pool), progress_(std::move(progress)) {
-  for (const GgufTensor& tensor : file.tensors()) bytes_total_ += tensor.bytes.size();
+WeightLoader::WeightLoader(const Checkpoint& checkpoint, TensorNames names, ThreadPool& pool,
+                           Quantization quantization, LoadProgress progress)
+    : checkpoint_(&checkpoint),
+      names_(std::move(names)),
+      pool_(&pool),
+      quantization_(quantization),
+      progress_(std::move(progress)) {
+  for (const StoredTensor& tensor : checkpoint.tensors()) bytes_total_ += tensor.bytes.size();
 }
 
-Result<const GgufTensor*> WeightLoader::require(const std::string& name) {
-  const GgufTensor* tensor = file_->find_tensor(name);
+bool WeightLoader::has(std::string_view tensor) const {
+  return checkpoint_->find(names_.stored(tensor)) != nullptr;
+}
+
+Result<const StoredTensor*> WeightLoader::require(const std::string& stored) {
+  const StoredTensor* tensor = checkpoint_->find(stored);
   if (tensor == nullptr) {
-    return fail(Errc::not_found, fmt::format("tensor {} is missing from the file", name), name);
-  }
-  if (!tensor->type) {
-    return fail(
-        Errc::unsupported,
-        fmt::format("tensor {}: type {} is not supported (supported: F32 F16 BF16 Q4_0 Q4_1 "
-                    "Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K)",
-                    name, ggml_type_name(tensor->type_id)),
-        name);
+    return fail(Errc::not_found, fmt::format("tensor {} is missing from the model", stored),
+                stored);
   }
   return tensor;
 }
 
+// The matrices of a slice: rows of a tensor that may stack several matrices.
+Result<std::vector<StoredMatrix>> WeightLoader::slices(const std::string& module,
+                                                       std::string_view suffix, Slice slice) {
+  const std::string name = module + std::string(suffix);
+  TRY_ASSIGN(const StoredTensor* const tensor, require(name));
+  if (checkpoint_->find(module + ".scales") != nullptr) {
+    return affine_slices(*tensor, module, slice);
+  }
+  if (!tensor->type) {
+    return fail(Errc::unsupported,
+                fmt::format("tensor {}: type {} is not supported here", name, tensor->type_name),
+                name);
+  }
+  const std::size_t rank = slice.count > 0 ? 3 : 2;
+  const bool any = slice.total < 0 && tensor->shape.size() == rank &&
+                   tensor->shape[rank - 2] >= slice.first + slice.outputs;
+  const std::int64_t total = any ? tensor->shape[rank - 2] : std::max(slice.total, slice.outputs);
+  const auto expected = shape_of(slice.count, total, slice.inputs);
+  if (tensor->shape != expected) return wrong_shape(*tensor, expected);
+  const kernels::WeightTraits& traits = kernels::weight_traits(*tensor->type);
+  if (slice.inputs % traits.block_columns != 0) {
+    return fail(Errc::corrupt,
+                fmt::format("tensor {}: {} columns are not a multiple of {}'s block of {}", name,
+                            slice.inputs, traits.name, traits.block_columns),
+                name);
+  }
+  std::vector<StoredMatrix> matrices;
+  for (int i = 0; i < std::max(slice.count, 1); i++) {
+    StoredMatrix matrix;
+    matrix.shape = PanelMatrix{*tensor->type, slice.outputs, slice.inputs};
+    const std::size_t row = matrix.row_bytes();
+    const auto first = static_cast<std::size_t>(i * total + slice.first);
+    matrix.bytes =
+        tensor->bytes.subspan(first * row, static_cast<std::size_t>(slice.outputs) * row);
+    matrices.push_back(matrix);
+  }
+  take(*tensor);
+  return matrices;
+}
+
+// Affine quantisation of MLX: bits and group follow from the shapes (configurations are known to
+// miss overrides). Source: mlx's quantize, mlx-lm's checkpoints.
+Result<std::vector<StoredMatrix>> WeightLoader::affine_slices(const StoredTensor& weight,
+                                                              const std::string& module,
+                                                              Slice slice) {
+  TRY_ASSIGN(const StoredTensor* const scales, require(module + ".scales"));
+  const std::size_t rank = slice.count > 0 ? 3 : 2;
+  if (checkpoint_->find(module + ".biases") == nullptr || weight.type_name != "U32") {
+    return fail(Errc::unsupported,
+                fmt::format("tensor {}: quantised as {} with {} scales, expected MLX affine (U32 "
+                            "with scales and biases)",
+                            weight.name, weight.type_name, scales->type_name),
+                std::string(weight.name));
+  }
+  TRY_ASSIGN(const StoredTensor* const biases, require(module + ".biases"));
+  if (weight.shape.size() != rank || scales->shape.size() != rank) {
+    return wrong_shape(weight, shape_of(slice.count, slice.outputs, slice.inputs));
+  }
+  const bool any = slice.total < 0 && weight.shape[rank - 2] >= slice.first + slice.outputs;
+  const std::int64_t total = any ? weight.shape[rank - 2] : std::max(slice.total, slice.outputs);
+  const std::int64_t words = weight.shape[rank - 1], groups = scales->shape[rank - 1];
+  const std::int64_t bits = words * 32 / slice.inputs;
+  const std::int64_t group = groups > 0 ? slice.inputs / groups : 0;
+  const std::optional<WeightType> type = bits * slice.inputs == words * 32
+                                             ? kernels::affine_type(static_cast<int>(bits))
+                                             : std::nullopt;
+  const bool known_group = group == 32 || group == 64 || group == 128;
+  if (!type || !known_group || group * groups != slice.inputs || slice.inputs % kAffineUnit != 0) {
+    return fail(
+        Errc::unsupported,
+        fmt::format("tensor {}: {} words and {} scales for {} columns are {} bits in groups "
+                    "of {}, expected 2, 3, 4, 5, 6 or 8 bits in groups of 32, 64 or 128",
+                    weight.name, words, groups, slice.inputs, bits, group),
+        std::string(weight.name));
+  }
+  const auto weight_shape = shape_of(slice.count, total, words);
+  if (weight.shape != weight_shape) return wrong_shape(weight, weight_shape);
+  const auto scale_shape = shape_of(slice.count, total, groups);
+  if (scales->shape != scale_shape) return wrong_shape(*scales, scale_shape);
+  if (biases->shape != scale_shape) return wrong_shape(*biases, scale_shape);
+  const std::optional<kernels::ScaleType> scale_type = scale_type_of(*scales);
+  if (!scale_type || biases->type != scales->type) {
+    return fail(Errc::corrupt,
+                fmt::format("tensor {}: scales of type {} with biases of type {}, expected F16, "
+                            "BF16 or F32 alike",
+                            scales->name, scales->type_name, biases->type_name),
+                std::string(scales->name));
+  }
+  std::vector<StoredMatrix> matrices;
+  for (int i = 0; i < std::max(slice.count, 1); i++) {
+    StoredMatrix matrix;
+    matrix.shape = PanelMatrix{*type, slice.outputs, slice.inputs};
+    matrix.shape.group = static_cast<int>(group);
+    matrix.shape.scale_type = *scale_type;
+    const auto first = static_cast<std::size_t>(i * total + slice.first);
+    const auto rows = static_cast<std::size_t>(slice.outputs);
+    const auto part = [&](const StoredTensor& tensor) {
+      const std::size_t row =
+          tensor.bytes.size() /
+          (static_cast<std::size_t>(std::max(slice.count, 1)) * static_cast<std::size_t>(total));
+      return tensor.bytes.subspan(first * row, rows * row);
+    };
+    matrix.bytes = part(weight);
+    matrix.scales = part(*scales);
+    matrix.biases = part(*biases);
+    matrices.push_back(matrix);
+  }
+  take(weight);
+  take(*scales);
+  take(*biases);
+  return matrices;
+}
+
+// Float matrices that are stored turned: [count, inputs, total outputs].
+Result<std::vector<StoredMatrix>> WeightLoader::turned_slices(const std::string& name,
+                                                              Slice slice) {
+  TRY_ASSIGN(const StoredTensor* const tensor, require(name));
+  const int total = std::max(slice.total, slice.outputs);
+  const auto expected = shape_of(slice.count, slice.inputs, total);
+  if (tensor->shape != expected) return wrong_shape(*tensor, expected);
+  if (!tensor->type || !is_float(*tensor->type)) {
+    return fail(
+        Errc::unsupported,
+        fmt::format("tensor {}: got type {}, expected F32, F16 or BF16", name, tensor->type_name),
+        name);
+  }
+  std::vector<StoredMatrix> matrices;
+  const std::size_t element = *tensor->type == WeightType::f32 ? 4 : 2;
+  const std::size_t size = tensor->bytes.size() / static_cast<std::size_t>(slice.count);
+  for (int i = 0; i < slice.count; i++) {
+    StoredMatrix matrix;
+    matrix.shape = PanelMatrix{*tensor->type, slice.outputs, slice.inputs};
+    matrix.bytes = tensor->bytes.subspan(static_cast<std::size_t>(i) * size, size)
+                       .subspan(static_cast<std::size_t>(slice.first) * element);
+    matrix.step = static_cast<std::size_t>(total);
+    matrices.push_back(matrix);
+  }
+  take(*tensor);
+  return matrices;
+}
+
 Result<Linear> WeightLoader::linear(const std::string& name, int outputs, int inputs) {
-  TRY_ASSIGN(Linear linear, matrix(name + ".weight", outputs, inputs));
+  TRY_ASSIGN(const auto sources, slices(names_.stored(name), ".weight",
+                                        {.outputs = outputs, .total = outputs, .inputs = inputs}));
+  Linear linear = pack_linear(sources[0], target_of(sources[0]));
   if (has(name + ".bias")) {
     TRY_ASSIGN(linear.bias, vector(name + ".bias", outputs));
   }
   return linear;
 }
 
-Result<std::vector<float>> WeightLoader::vector(const std::string& name, int size) {
-  TRY_ASSIGN(const GgufTensor* const tensor, require(name));
-  const std::int64_t expected[] = {size};
-  if (!std::ranges::equal(tensor->dims, expected)) {
-    return std::unexpected(wrong_shape(*tensor, expected));
-  }
-  const kernels::WeightType type = *tensor->type;
-  if (kernels::weight_traits(type).activations != kernels::ActivationFormat::f32) {
-    return fail(Errc::unsupported,
-                fmt::format("tensor {}: got type {}, expected F32, F16 or BF16 for a vector", name,
-                            kernels::weight_traits(type).name),
-                name);
-  }
-  take(*tensor);
-  return to_floats(type, tensor->bytes);
+Result<Linear> WeightLoader::float_linear(const std::string& name, int outputs, int inputs) {
+  TRY_ASSIGN(const auto sources, slices(names_.stored(name), ".weight",
+                                        {.outputs = outputs, .total = outputs, .inputs = inputs}));
+  return pack_linear(sources[0], PanelMatrix{WeightType::f32, outputs, inputs});
 }
 
-Result<Linear> WeightLoader::matrix(const std::string& name, int rows, int columns) {
-  TRY_ASSIGN(const GgufTensor* const tensor, require(name));
-  const bool any_rows = rows < 0 && tensor->dims.size() == 2;
-  const std::int64_t expected[] = {columns, any_rows ? tensor->dims[1] : rows};
-  if (!std::ranges::equal(tensor->dims, expected)) {
-    return std::unexpected(wrong_shape(*tensor, expected));
+Result<Linear> WeightLoader::first_rows(const std::string& name, int count, int inputs) {
+  TRY_ASSIGN(const auto sources,
+             slices(names_.stored(name), ".weight", {.outputs = count, .inputs = inputs}));
+  return pack_linear(sources[0], target_of(sources[0]));
+}
+
+Result<std::vector<float>> WeightLoader::vector(const std::string& name, int size, float add) {
+  TRY_ASSIGN(const StoredTensor* const tensor, require(names_.stored(name)));
+  const std::int64_t expected[] = {size};
+  if (!std::ranges::equal(tensor->shape, expected)) return wrong_shape(*tensor, expected);
+  if (!tensor->type || !is_float(*tensor->type)) {
+    return fail(Errc::unsupported,
+                fmt::format("tensor {}: got type {}, expected F32, F16 or BF16 for a vector",
+                            tensor->name, tensor->type_name),
+                std::string(tensor->name));
   }
+  std::vector<float> values = read_floats(*tensor->type, tensor->bytes);
+  for (float& value : values) value += add;
+  take(*tensor);
+  release_taken();
+  return values;
+}
+
+Result<StoredMatrix> WeightLoader::lookup_table(const std::string& name, int rows, int columns) {
+  TRY_ASSIGN(const auto sources,
+             slices(names_.stored(name), ".weight", {.outputs = rows, .inputs = columns}));
+  needs_files_ = true;
+  release_taken();
+  return sources[0];
+}
+
+// What a stored matrix becomes: itself, unless it is of floats and they are to be quantised.
+PanelMatrix WeightLoader::target_of(const StoredMatrix& source) const {
+  PanelMatrix target = source.shape;
+  if (!is_float(target.type) || target.columns % kAffineUnit != 0) return target;
+  if (quantization_ == Quantization::q8_0) target.type = WeightType::q8_0;
+  if (quantization_ == Quantization::q4) {
+    target.type = WeightType::mlx4;
+    target.group = target.columns % 64 == 0 ? 64 : 32;
+    target.scale_type = kernels::ScaleType::f16;
+  }
+  return target;
+}
+
+void WeightLoader::pack(const StoredMatrix& source, const PanelMatrix& target,
+                        std::uint8_t* panels) {
+  const int count = target.panel_count();
+  pool_->parallel_for((count + kPanelsPerTask - 1) / kPanelsPerTask, [&](int task, int) {
+    const int begin = task * kPanelsPerTask;
+    pack_stored(source, target, begin, std::min(count, begin + kPanelsPerTask), panels);
+  });
+}
+
+Linear WeightLoader::pack_linear(const StoredMatrix& source, PanelMatrix target) {
   Linear linear;
-  linear.matrix.type = *tensor->type;
-  linear.matrix.rows = static_cast<int>(expected[1]);
-  linear.matrix.columns = columns;
-  TRY(pack(*tensor, linear));
+  linear.memory =
+      MemoryBlock(static_cast<std::size_t>(target.panel_count()) * target.panel_bytes());
+  pack(source, target, linear.memory.data());
+  target.panels = linear.memory.data();
+  linear.matrix = target;
+  packed_bytes_ += linear.memory.size();
+  release_taken();
   return linear;
 }
 
-Status WeightLoader::pack(const GgufTensor& tensor, Linear& linear) {
-  const kernels::WeightTraits& traits = kernels::weight_traits(linear.matrix.type);
-  if (linear.matrix.columns % traits.block_columns != 0) {
-    return fail(Errc::corrupt,
-                fmt::format("tensor {}: {} columns are not a multiple of {}'s block of {}",
-                            tensor.name, linear.matrix.columns, traits.name, traits.block_columns),
-                std::string(tensor.name));
-  }
-  const int panels = linear.matrix.panel_count();
-  linear.memory = MemoryBlock(static_cast<std::size_t>(panels) *
-                              kernels::panel_bytes(linear.matrix.type, linear.matrix.columns));
-  linear.matrix.panels = linear.memory.data();
-  const int tasks = (panels + kPanelsPerTask - 1) / kPanelsPerTask;
-  pool_->parallel_for(tasks, [&](int task, int) {
-    const int begin = task * kPanelsPerTask;
-    kernels::pack_panels(linear.matrix.type, tensor.bytes.data(), linear.matrix.rows,
-                         linear.matrix.columns, begin, std::min(panels, begin + kPanelsPerTask),
-                         linear.memory.data());
-  });
-  packed_bytes_ += linear.memory.size();
-  take(tensor);
-  return {};
+// Notes a tensor as used: into the inventory and onto the progress bar.
+void WeightLoader::take(const StoredTensor& tensor) {
+  if (!taken_.insert(tensor.name).second) return;
+  inventory_ += fmt::format("{} {} [{}] {}\n", tensor.name, tensor.type_name,
+                            fmt::join(tensor.shape, ", "), content_hash(tensor.bytes));
+  bytes_done_ += tensor.bytes.size();
+  unreleased_.push_back(&tensor);
+  if (progress_) progress_(bytes_done_, bytes_total_);
 }
 
-// Notes a tensor as used: into the inventory, out of memory, onto the progress bar.
-void WeightLoader::take(const GgufTensor& tensor) {
-  inventory_ += fmt::format("{} {} [{}] {}\n", tensor.name, ggml_type_name(tensor.type_id),
-                            fmt::join(tensor.dims, ", "), content_hash(tensor.bytes));
-  file_->release(tensor);
-  bytes_done_ += tensor.bytes.size();
-  if (progress_) progress_(bytes_done_, bytes_total_);
+// Everything taken so far was copied: the file's pages may go (they stay readable).
+void WeightLoader::release_taken() {
+  for (const StoredTensor* tensor : unreleased_) checkpoint_->release(*tensor);
+  unreleased_.clear();
+}
+
+std::vector<std::string_view> WeightLoader::untaken() const {
+  std::vector<std::string_view> names;
+  for (const StoredTensor& tensor : checkpoint_->tensors()) {
+    if (!taken_.contains(tensor.name)) names.push_back(tensor.name);
+  }
+  return names;
 }
 
 }  // namespace reprise

@@ -1,18 +1,23 @@
-// Weights in memory, and the loader that takes them out of a file: checks every shape against what
-// the configuration expects, packs matrices into panels with all threads, hashes everything it
-// takes.
+// Weights in memory, and the loader that takes them out of a model's files: checks every shape
+// against what the configuration expects, packs matrices into panels with all threads, hashes
+// everything it takes.
 #pragma once
 #include <cstddef>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread_pool.h"
 #include "kernels/weight_type.h"
-#include "model/gguf.h"
+#include "model/checkpoint.h"
+#include "model/tensor_names.h"
+#include "model/weight_rows.h"
 
 namespace reprise {
 
@@ -23,38 +28,101 @@ struct Linear {
   MemoryBlock memory;
 };
 
+// The same projection of every expert of a layer.
+struct ExpertLinear {
+  std::vector<kernels::PanelMatrix> matrices;  // one [outputs, inputs] an expert
+  MemoryBlock memory;
+};
+
+// What matrices of F32, F16 or BF16 become on load.
+enum class Quantization : std::uint8_t {
+  none,
+  q8_0,  // GGUF's Q8_0
+  q4,    // MLX affine, 4 bit, groups of 64 (32 where 64 does not divide the columns)
+};
+
 // Called while weights are packed; `done` of `total` bytes.
 using LoadProgress = std::function<void(std::size_t done, std::size_t total)>;
 
+// One of an expert's three projections.
+enum class ExpertPart : std::uint8_t { gate, up, down };
+// How folders store gate and up of all experts in one float tensor: [experts, 2 * width, hidden] as
+// matrices are, or [experts, hidden, 2 * width] (and the down projection turned likewise).
+enum class FusedExperts : std::uint8_t { rows, columns };
+
+// Tensors are asked for by their GGUF names (tensor_names.h), matrices as outputs x inputs.
+// Errors of all: not_found, corrupt (shape), unsupported (type); each names the tensor.
 class WeightLoader {
  public:
-  // The file and the pool must outlive the loader.
-  WeightLoader(const GgufFile& file, ThreadPool& pool, LoadProgress progress);
+  // Checkpoint and pool must outlive the loader.
+  WeightLoader(const Checkpoint& checkpoint, TensorNames names, ThreadPool& pool,
+               Quantization quantization, LoadProgress progress);
 
-  bool has(std::string_view tensor) const { return file_->find_tensor(tensor) != nullptr; }
+  bool is_gguf() const { return checkpoint_->format() == CheckpointFormat::gguf; }
+  bool has(std::string_view tensor) const;
 
   // The matrix "<name>.weight" of shape [outputs, inputs], and "<name>.bias" when it is there.
-  // Errors: not_found, corrupt (shape), unsupported (type); each names the tensor.
   Result<Linear> linear(const std::string& name, int outputs, int inputs);
-  // The vector `tensor` of `size` floats (stored as F32, F16 or BF16).
-  Result<std::vector<float>> vector(const std::string& tensor, int size);
-  // Rows of the matrix `tensor` [rows, columns]; rows < 0: as many as there are.
-  Result<Linear> matrix(const std::string& tensor, int rows, int columns);
+  // The same in float32 whatever the file holds: routers, whose choices must not hang on int8.
+  Result<Linear> float_linear(const std::string& name, int outputs, int inputs);
+  // Rows [0, count) of "<name>.weight", which may have more (vocabulary padded for the hardware).
+  Result<Linear> first_rows(const std::string& name, int count, int inputs);
+  // The vector `tensor` of `size` floats (stored as F32, F16 or BF16), plus `add` to each: norms of
+  // some families are stored as what is to be added to 1.
+  Result<std::vector<float>> vector(const std::string& tensor, int size, float add = 0);
+  // One projection of all experts of a block, in whichever form the files have it: stacked
+  // [experts, outputs, inputs], one tensor an expert, or gate and up in one.
+  Result<ExpertLinear> experts(std::size_t block, ExpertPart part, FusedExperts fused, int count,
+                               int outputs, int inputs);
+  // The matrix "<name>.weight" of which only single rows are looked up: it stays in the mapped
+  // file.
+  Result<StoredMatrix> lookup_table(const std::string& name, int rows, int columns);
 
   std::size_t packed_bytes() const { return packed_bytes_; }
   // One line a tensor taken so far: name, type, shape, hash of its content.
   const std::string& inventory() const { return inventory_; }
+  // Whether a lookup table was taken: the files must then stay mapped.
+  bool needs_files() const { return needs_files_; }
+  // Stored tensors that nothing asked for.
+  std::vector<std::string_view> untaken() const;
 
  private:
-  Result<const GgufTensor*> require(const std::string& name);
-  Status pack(const GgufTensor& tensor, Linear& linear);
-  void take(const GgufTensor& tensor);
+  // Which matrices of a stored tensor: `count` (0: it is one matrix) times rows [first,
+  // first + outputs) of `total` (-1: as many as it has).
+  struct Slice {
+    int count = 0;
+    int first = 0;
+    int outputs = 0;
+    int total = -1;
+    int inputs = 0;
+  };
 
-  const GgufFile* file_;
+  Result<const StoredTensor*> require(const std::string& stored);
+  Result<std::vector<StoredMatrix>> slices(const std::string& module, std::string_view suffix,
+                                           Slice slice);
+  Result<std::vector<StoredMatrix>> affine_slices(const StoredTensor& weight,
+                                                  const std::string& module, Slice slice);
+  Result<std::vector<StoredMatrix>> turned_slices(const std::string& tensor, Slice slice);
+  Result<std::vector<StoredMatrix>> expert_slices(std::size_t block, ExpertPart part,
+                                                  FusedExperts fused, Slice slice);
+  Result<std::vector<StoredMatrix>> fused_slices(const std::string& stem, ExpertPart part,
+                                                 FusedExperts fused, Slice slice);
+  kernels::PanelMatrix target_of(const StoredMatrix& source) const;
+  void pack(const StoredMatrix& source, const kernels::PanelMatrix& target, std::uint8_t* panels);
+  Linear pack_linear(const StoredMatrix& source, kernels::PanelMatrix target);
+  void take(const StoredTensor& tensor);
+  void release_taken();
+
+  const Checkpoint* checkpoint_;
+  TensorNames names_;
   ThreadPool* pool_;
+  Quantization quantization_;
   LoadProgress progress_;
   std::size_t bytes_done_ = 0, bytes_total_ = 0, packed_bytes_ = 0;
   std::string inventory_;
+  std::unordered_set<std::string_view> taken_;
+  std::vector<const StoredTensor*> unreleased_;  // taken, their pages still in memory
+  bool needs_files_ = false;
 };
 
 }  // namespace reprise

@@ -105,10 +105,9 @@ class RealModel : public ::testing::Test {
   struct Models {
     explicit Models(const char* path) : pool(usable_cpus()) {
       file = std::make_unique<GgufFile>(GgufFile::open(path).value());
-      quantised = std::make_unique<Model>(Model::load(*file, pool, {}).value());
-      const std::vector<std::byte> bytes = dequantised(*file);
-      const GgufFile copy = GgufFile::parse(bytes).value();
-      exact = std::make_unique<Model>(Model::load(copy, pool, {}).value());
+      auto checkpoint = std::make_unique<const Checkpoint>(Checkpoint::open(path).value());
+      quantised = std::make_unique<Model>(Model::load(std::move(checkpoint), pool).value());
+      exact = std::make_unique<Model>(testing::load_gguf(dequantised(*file), pool).value());
     }
     ThreadPool pool;
     std::unique_ptr<GgufFile> file;

@@ -36,6 +36,10 @@ constexpr BlockForm kForms[] = {
     {WeightType::q4_k, 12, 0, kDeviation / 150, 2, 7.5F * kDeviation / 150},
     {WeightType::q5_k, 13, 0, kDeviation / 300, 2, 15.5F * kDeviation / 300},
     {WeightType::q6_k, 14, 208, kDeviation / 1350, -1, 0},
+    {WeightType::q2_k, 10, 80, kDeviation / 10, 82, 1.5F * kDeviation / 10},
+    {WeightType::q3_k, 11, 108, kDeviation / 42, -1, 0},
+    {WeightType::iq4_nl, 20, 0, kDeviation / 70, -1, 0},
+    {WeightType::iq4_xs, 23, 0, kDeviation / 1270, -1, 0},
 };
 
 class Generator {
@@ -84,34 +88,6 @@ void add_matrix(GgufWriter& writer, Generator& generator, const std::string& nam
   writer.add_tensor(name, dims, generator.vector(rows * columns, 0, kDeviation * 1.7F));
 }
 
-void add_vocabulary(GgufWriter& writer) {
-  std::vector<std::string> tokens = {"<pad>", "<eos>",           "<bos>",
-                                     "<unk>", "<start_of_turn>", "<end_of_turn>"};
-  std::vector<std::int32_t> types = {3, 3, 3, 2, 3, 3};
-  for (int byte = 0; byte < 256; byte++) {
-    tokens.push_back(fmt::format("<0x{:02X}>", byte));
-    types.push_back(6);
-  }
-  const std::string letters = "etaoinshrdlucmfwypvbgkjqxz";
-  tokens.emplace_back("\xE2\x96\x81");  // U+2581, SentencePiece's space
-  for (const char letter : letters) tokens.emplace_back(1, letter);
-  for (std::size_t i = 0; tokens.size() < kTinyVocabulary; i++) {
-    tokens.push_back(fmt::format("{}{}", letters[i % 7], letters[i / 7 + 1]));
-  }
-  types.resize(tokens.size(), 1);
-  std::vector<float> scores;
-  for (std::size_t id = 0; id < tokens.size(); id++) scores.push_back(-static_cast<float>(id));
-  writer.add_text("tokenizer.ggml.model", "llama");
-  writer.add_texts("tokenizer.ggml.tokens", tokens);
-  writer.add_numbers("tokenizer.ggml.scores", scores);
-  writer.add_integers("tokenizer.ggml.token_type", types);
-  writer.add_integer("tokenizer.ggml.bos_token_id", kTinyBos);
-  writer.add_integer("tokenizer.ggml.eos_token_id", kTinyEos);
-  writer.add_integer("tokenizer.ggml.unknown_token_id", 3);
-  writer.add_bool("tokenizer.ggml.add_bos_token", true);
-  writer.add_bool("tokenizer.ggml.add_space_prefix", false);
-}
-
 void add_metadata(GgufWriter& writer, const TinyModelOptions& options) {
   const std::string& arch = options.family;
   const auto integer = [&](const char* key, int value) {
@@ -134,10 +110,7 @@ void add_metadata(GgufWriter& writer, const TinyModelOptions& options) {
     writer.add_number("gemma3.rope.freq_base", 1e6F);
   } else {
     writer.add_number("llama.rope.freq_base", 1e4F);
-    writer.add_text("tokenizer.chat_template",
-                    "{{ bos_token }}{% for m in messages %}<start_of_turn>{{ m.role }}\n"
-                    "{{ m.content }}<end_of_turn>\n{% endfor %}"
-                    "{% if add_generation_prompt %}<start_of_turn>assistant\n{% endif %}");
+    writer.add_text("tokenizer.chat_template", kTinyChatTemplate);
   }
 }
 
@@ -148,7 +121,7 @@ std::vector<std::byte> tiny_gguf(const TinyModelOptions& options) {
   Generator generator(options.seed);
   const bool gemma = options.family == "gemma3";
   add_metadata(writer, options);
-  add_vocabulary(writer);
+  add_tiny_vocabulary(writer);
   const auto matrix = [&](const std::string& name, int rows, int columns) {
     add_matrix(writer, generator, name, options.type, rows, columns);
   };
@@ -180,14 +153,15 @@ std::vector<std::byte> tiny_gguf(const TinyModelOptions& options) {
   return writer.finish();
 }
 
+Result<Model> load_gguf(std::span<const std::byte> bytes, ThreadPool& pool) {
+  TRY_ASSIGN(Checkpoint checkpoint, Checkpoint::from_gguf_bytes(bytes));
+  return Model::load(std::make_unique<const Checkpoint>(std::move(checkpoint)), pool);
+}
+
 TinyModel make_tiny_model(const TinyModelOptions& options, ThreadPool& pool) {
   TinyModel tiny;
   tiny.bytes = tiny_gguf(options);
-  Result<GgufFile> file = GgufFile::parse(tiny.bytes);
-  if (!file) fmt::print(stderr, "tiny model: {}\n", file.error().message);
-  CHECK(file.has_value());
-  tiny.file = std::make_unique<GgufFile>(std::move(*file));
-  Result<Model> model = Model::load(*tiny.file, pool, {});
+  Result<Model> model = load_gguf(tiny.bytes, pool);
   if (!model) fmt::print(stderr, "tiny model: {}\n", model.error().message);
   CHECK(model.has_value());
   tiny.model = std::make_unique<Model>(std::move(*model));

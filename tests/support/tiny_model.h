@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
 #include "kernels/weight_type.h"
 #include "model/model.h"
+#include "support/tiny_vocabulary.h"
 
 namespace reprise::testing {
 
@@ -28,18 +30,14 @@ struct TinyModelOptions {
   std::uint32_t seed = 1;
 };
 
-inline constexpr int kTinyVocabulary = 320;
-inline constexpr TokenId kTinyEos = 1;
-inline constexpr TokenId kTinyBos = 2;
-inline constexpr TokenId kTinyEndOfTurn = 5;
-inline constexpr TokenId kTinyFirstByte = 6;  // "<0x00>"
-
 std::vector<std::byte> tiny_gguf(const TinyModelOptions& options);
+
+// A model from a GGUF file in memory; the bytes must outlive the call.
+Result<Model> load_gguf(std::span<const std::byte> bytes, ThreadPool& pool);
 
 // The file and the model loaded from it. Loading trouble ends the test program.
 struct TinyModel {
   std::vector<std::byte> bytes;
-  std::unique_ptr<GgufFile> file;
   std::unique_ptr<Model> model;
 };
 TinyModel make_tiny_model(const TinyModelOptions& options, ThreadPool& pool);

@@ -294,8 +294,7 @@ TEST(EngineErrors, ARowThatIsNotFiniteEndsItsRequestAlone) {
               &large, sizeof(large));
   std::memcpy(bytes.data() + clean.find_tensor("output_norm.weight")->offset, &zero, sizeof(zero));
   ThreadPool pool(1);
-  const GgufFile file = GgufFile::parse(bytes).value();
-  const Result<Model> model = Model::load(file, pool, {});
+  const Result<Model> model = testing::load_gguf(bytes, pool);
   ASSERT_TRUE(model.has_value()) << model.error().message;
 
   Harness harness(*model);

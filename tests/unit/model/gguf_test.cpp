@@ -23,7 +23,7 @@ namespace {
 using testing::GgufWriter;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::uint32_t kF32 = 0, kQ5_0 = 6, kIQ4_XS = 23;
+constexpr std::uint32_t kF32 = 0, kQ5_0 = 6, kIQ3_S = 21;
 constexpr std::uint32_t kU64Value = 10, kF64Value = 12, kArrayValue = 9, kTextValue = 8;
 
 Bytes bytes_of(std::initializer_list<std::uint64_t> words) {
@@ -54,7 +54,7 @@ GgufWriter good_file() {
   writer.add_bools("llama.pattern", {true, false, true});
   writer.add_tensor("token_embd.weight", {3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
   writer.add_tensor("blk.0.attn_q.weight", {64, 2}, kQ5_0, Bytes(4 * 22, std::byte{7}));
-  writer.add_tensor("blk.0.ffn_up.weight", {256}, kIQ4_XS, Bytes(136));
+  writer.add_tensor("blk.0.ffn_up.weight", {256}, kIQ3_S, Bytes(136));
   writer.add_tensor("output_norm.weight", {1}, std::vector<float>{9});
   return writer;
 }
@@ -108,7 +108,7 @@ TEST(Gguf, PlacesTensors) {
   const GgufTensor* unsupported = file->find_tensor("blk.0.ffn_up.weight");
   EXPECT_FALSE(unsupported->type.has_value());
   EXPECT_TRUE(unsupported->bytes.empty());
-  EXPECT_EQ(ggml_type_name(unsupported->type_id), "IQ4_XS");
+  EXPECT_EQ(ggml_type_name(unsupported->type_id), "IQ3_S");
   EXPECT_EQ(ggml_type_name(777), "type 777");
   EXPECT_EQ(file->find_tensor("nothing"), nullptr);
 }
@@ -373,7 +373,7 @@ std::vector<Hostile> hostile_tensors() {
        Errc::corrupt,
        {"'odd'", "4000 bytes", "320 bytes of data"}},
       {"unsupported past the end",
-       [] { return with_tensor("odd", {256}, kIQ4_XS, 1 << 20); },
+       [] { return with_tensor("odd", {256}, kIQ3_S, 1 << 20); },
        Errc::corrupt,
        {"'odd'", "offset 1048576"}},
       {"same place",
@@ -385,7 +385,7 @@ std::vector<Hostile> hostile_tensors() {
        Errc::corrupt,
        {"'odd'", "inside tensor 'blk.0.attn_q.weight'"}},
       {"unsupported inside another",
-       [] { return with_tensor("odd", {256}, kIQ4_XS, 64); },
+       [] { return with_tensor("odd", {256}, kIQ3_S, 64); },
        Errc::corrupt,
        {"'odd'", "inside tensor 'blk.0.attn_q.weight'"}},
   };
