@@ -89,7 +89,8 @@ constexpr const char* kSample = "run generate";
 constexpr Position kPositionMax = 1 << 30;
 
 constexpr std::array kOptions = {
-    OptionSpec{"-m,--model", "REPRISE_MODEL", "PATH", "", kModel, "GGUF file of the model",
+    OptionSpec{"-m,--model", "REPRISE_MODEL", "PATH", "", kModel,
+               "GGUF file or folder of the model",
                [](Options& o, std::string_view t) { return set_text(o.model, t); }},
     OptionSpec{"--host", "REPRISE_HOST", "ADDRESS", "127.0.0.1", "serve", "address to listen on",
                [](Options& o, std::string_view t) -> Status {

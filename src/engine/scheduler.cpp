@@ -15,8 +15,8 @@ std::int64_t now_unix_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-PromptCacheOptions with_family(PromptCacheOptions options, const ModelConfig& config) {
-  if (options.words.family.empty()) options.words.family = config.family;
+PromptCacheOptions with_words(PromptCacheOptions options, const Model& model) {
+  if (options.words.family.empty()) options.words = model.snapshot_words();
   return options;
 }
 
@@ -27,7 +27,7 @@ Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, Th
     : options_(options),
       vocabulary_(static_cast<std::size_t>(model.config().vocabulary)),
       pages_(model.config().kv_layout(options.kv_type), options.kv_budget_bytes),
-      prompt_cache_(pages_, with_family(options.cache, model.config()), now_unix_ms),
+      prompt_cache_(pages_, with_words(options.cache, model), now_unix_ms),
       decoder_(model, kernels, pool, options.prefill_rows_max + options.sequences_max,
                options.sequences_max),
       sampler_(kernels),

@@ -1,5 +1,5 @@
 // A loaded model: configuration, weights in the kernels' layout, the identity of both, and what the
-// snapshot contract asks of a model (DESIGN of the original: five methods, here written once).
+// snapshot contract asks of a model: five methods, written once for all families.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -48,7 +48,8 @@ class Model {
   // Errors: as restore_sequence's.
   Result<SequenceCache> restore_sequence_state(const StateSnapshot& snapshot, PagePool& pool) const;
   bool snapshot_truncatable_to(const StateSnapshot& snapshot, Position target) const;
-  // Errors: as restore_sequence's; invalid_argument when it cannot be cut to `target`.
+  // Errors: as restore_sequence's; unsupported when the tokens that `target` needs are gone,
+  // invalid_argument when it is out of range.
   Result<SequenceCache> restore_sequence_state_truncated(const StateSnapshot& snapshot,
                                                          PagePool& pool, Position target) const;
 
