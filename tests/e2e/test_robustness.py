@@ -251,10 +251,13 @@ def test_wrong_starts_end_in_one_line(servers, tmp_path):
     os.mkfifo(tmp_path / "pipe.gguf")
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\x03\0\0\0" + b"\xff" * 40)
+    empty = tmp_path / "empty"
+    empty.mkdir()
     cases = [
         (["serve", "-m", str(tmp_path / "none.gguf")], 1, "none.gguf"),
         (["serve", "-m", str(broken)], 1, ""),
-        (["serve", "-m", str(tmp_path)], 1, "regular file"),
+        (["serve", "-m", str(tmp_path)], 1, "2 GGUF models, expected 1"),
+        (["serve", "-m", str(empty)], 1, "config.json"),
         (["serve", "-m", str(tmp_path / "pipe.gguf")], 1, "regular file"),
         (["serve"], 1, "model"),
         (["serve", "--prot", "1"], 2, "--port"),
