@@ -49,7 +49,8 @@ class Afmoe : public Family {
 
   void run_layer(int layer, Forward& pass) const override {
     const Layer& w = layers_[static_cast<std::size_t>(layer)];
-    run_attention(layer, w, pass);
+    gated_attention(pass, layer, w.attention_norm, w.query_norm, w.key_norm, w.attention,
+                    w.attention_gate);
     const int hidden = pass.config().hidden;
     const auto prepare = [&](int row) {
       pass.norm(pass.branch(row), w.post_attention_norm, pass.branch(row));
@@ -74,30 +75,6 @@ class Afmoe : public Family {
   }
 
  private:
-  // branch = output(attention * sigmoid(gate of the layer's normed input))
-  void run_attention(int layer, const Layer& w, Forward& pass) const {
-    const LayerConfig& shape = pass.layer(layer);
-    pass.project(pass.normed_rows(), pass.config().hidden,
-                 [&](int row) { pass.norm(pass.hidden(row), w.attention_norm, pass.normed(row)); },
-                 {{&w.attention.query, &pass.query_rows()},
-                  {&w.attention.key, &pass.key_rows()},
-                  {&w.attention.value, &pass.value_rows()},
-                  {&w.attention_gate, &pass.attention_gate_rows()}});
-    pass.for_each_row([&](int row) {
-      pass.norm_heads(pass.query(row), shape.heads, shape.head_dim, w.query_norm);
-      pass.norm_heads(pass.key(row), shape.kv_heads, shape.head_dim, w.key_norm);
-      pass.rotate(layer, row);
-      pass.store(layer, row);
-    });
-    pass.attend(layer);
-    const int columns = shape.heads * shape.value_dim;
-    pass.project(pass.attended_rows(), columns,
-                 [&](int row) {
-                   pass.sigmoid_multiply(pass.attended(row), pass.attention_gate(row), columns);
-                 },
-                 {{&w.attention.output, &pass.branch_rows()}});
-  }
-
   // branch = what the chosen experts make of normed, plus the shared experts' branch. The bias
   // takes part in the choice, not in the weights.
   void run_experts(int layer, const Layer& w, Forward& pass) const {

@@ -90,4 +90,29 @@ void attend_and_project(Forward& pass, int layer, const AttentionWeights& weight
                {{&weights.output, &pass.branch_rows()}});
 }
 
+void gated_attention(Forward& pass, int layer, std::span<const float> attention_norm,
+                     std::span<const float> query_norm, std::span<const float> key_norm,
+                     const AttentionWeights& weights, const Linear& gate) {
+  const LayerConfig& shape = pass.layer(layer);
+  pass.project(pass.normed_rows(), pass.config().hidden,
+               [&](int row) { pass.norm(pass.hidden(row), attention_norm, pass.normed(row)); },
+               {{&weights.query, &pass.query_rows()},
+                {&weights.key, &pass.key_rows()},
+                {&weights.value, &pass.value_rows()},
+                {&gate, &pass.attention_gate_rows()}});
+  pass.for_each_row([&](int row) {
+    pass.norm_heads(pass.query(row), shape.heads, shape.head_dim, query_norm);
+    pass.norm_heads(pass.key(row), shape.kv_heads, shape.head_dim, key_norm);
+    pass.rotate(layer, row);
+    pass.store(layer, row);
+  });
+  pass.attend(layer);
+  const int columns = shape.heads * shape.value_dim;
+  pass.project(pass.attended_rows(), columns,
+               [&](int row) {
+                 pass.sigmoid_multiply(pass.attended(row), pass.attention_gate(row), columns);
+               },
+               {{&weights.output, &pass.branch_rows()}});
+}
+
 }  // namespace reprise

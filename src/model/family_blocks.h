@@ -41,4 +41,10 @@ Result<ExpertConfig> read_experts(const Settings& settings, SettingName count, S
 // branch = attention of the layer's stored rows through its output projection.
 void attend_and_project(Forward& pass, int layer, const AttentionWeights& weights);
 
+// branch = output(attention * sigmoid(gate of the layer's normed input)), with norms of queries and
+// keys (empty: ones). AFMoE and Muse Glimmer.
+void gated_attention(Forward& pass, int layer, std::span<const float> attention_norm,
+                     std::span<const float> query_norm, std::span<const float> key_norm,
+                     const AttentionWeights& weights, const Linear& gate);
+
 }  // namespace reprise

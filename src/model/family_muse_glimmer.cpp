@@ -53,7 +53,7 @@ class MuseGlimmer : public Family {
     const Layer& w = layers_[static_cast<std::size_t>(layer)];
     const int hidden = pass.config().hidden;
     const float post_epsilon = pass.config().post_norm_epsilon;
-    run_attention(layer, w, pass);
+    gated_attention(pass, layer, w.attention_norm, {}, {}, w.attention, w.attention_gate);
     pass.feed_forward(w.feed_forward, Activation::silu, [&](int row) {
       pass.norm(pass.branch(row), w.post_attention_norm, post_epsilon, pass.branch(row));
       pass.add(pass.hidden(row), pass.branch(row), hidden);
@@ -66,30 +66,6 @@ class MuseGlimmer : public Family {
   }
 
  private:
-  // branch = output(attention * sigmoid(gate of the layer's normed input))
-  void run_attention(int layer, const Layer& w, Forward& pass) const {
-    const LayerConfig& shape = pass.layer(layer);
-    pass.project(pass.normed_rows(), pass.config().hidden,
-                 [&](int row) { pass.norm(pass.hidden(row), w.attention_norm, pass.normed(row)); },
-                 {{&w.attention.query, &pass.query_rows()},
-                  {&w.attention.key, &pass.key_rows()},
-                  {&w.attention.value, &pass.value_rows()},
-                  {&w.attention_gate, &pass.attention_gate_rows()}});
-    pass.for_each_row([&](int row) {
-      pass.norm_heads(pass.query(row), shape.heads, shape.head_dim, {});
-      pass.norm_heads(pass.key(row), shape.kv_heads, shape.head_dim, {});
-      pass.rotate(layer, row);
-      pass.store(layer, row);
-    });
-    pass.attend(layer);
-    const int columns = shape.heads * shape.value_dim;
-    pass.project(pass.attended_rows(), columns,
-                 [&](int row) {
-                   pass.sigmoid_multiply(pass.attended(row), pass.attention_gate(row), columns);
-                 },
-                 {{&w.attention.output, &pass.branch_rows()}});
-  }
-
   std::vector<Layer> layers_;
 };
 
