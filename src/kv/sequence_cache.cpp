@@ -27,7 +27,8 @@ int places_before(Position length, Position index) {
 
 }  // namespace
 
-SequenceCache::SequenceCache(PagePool& pool) : pool_(&pool), groups_(pool.layout().groups.size()) {}
+SequenceCache::SequenceCache(PagePool& pool)
+    : pool_(&pool), generation_(pool.generation()), groups_(pool.layout().groups.size()) {}
 
 const KvLayout& SequenceCache::layout() const {
   return pool_->layout();
@@ -59,7 +60,17 @@ std::size_t SequenceCache::bytes_to_reserve(Position length) const {
   return bytes;
 }
 
+void SequenceCache::refresh_starts() {
+  if (generation_ == pool_->generation()) return;
+  for (GroupPages& group : groups_) {
+    for (std::size_t i = 0; i < group.pages.size(); i++)
+      group.starts[i] = group.pages[i] ? group.pages[i].data() : nullptr;
+  }
+  generation_ = pool_->generation();
+}
+
 bool SequenceCache::reserve(Position length) {
+  refresh_starts();
   if (length <= offset_) return true;
   if (bytes_to_reserve(length) > pool_->available_bytes()) return false;
   const int place = place_of(offset_);
@@ -97,6 +108,7 @@ bool SequenceCache::reserve(Position length) {
 }
 
 const std::uint8_t* const* SequenceCache::pages(int group) const {
+  CHECK(generation_ == pool_->generation());  // reserve() first
   return groups_[static_cast<std::size_t>(group)].starts.data();
 }
 
@@ -182,6 +194,7 @@ SequenceCache SequenceCache::fork() const {
   SequenceCache copy(*pool_);
   copy.offset_ = offset_;
   copy.reserved_ = offset_;
+  copy.generation_ = generation_;
   for (std::size_t g = 0; g < groups_.size(); g++) {
     const auto count = static_cast<std::ptrdiff_t>(pages_for(offset_));
     const GroupPages& group = groups_[g];
@@ -195,6 +208,7 @@ void SequenceCache::adopt(Position length, std::vector<std::vector<PageRef>> pag
   CHECK(pages.size() == groups_.size());
   offset_ = length;
   reserved_ = length;
+  generation_ = pool_->generation();
   for (std::size_t g = 0; g < groups_.size(); g++) {
     GroupPages& group = groups_[g];
     group.pages = std::move(pages[g]);

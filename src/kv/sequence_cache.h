@@ -28,11 +28,13 @@ class SequenceCache {
   std::size_t bytes_to_reserve(Position length) const;
   // Makes places [offset, length) writable: adds pages, and copies a page whose next place another
   // holder has written or reserved (law L4). False, with nothing changed, when the pool has no
-  // room.
+  // room. After PagePool::compact it also finds the pages where they lie now, whatever the length.
   bool reserve(Position length);
 
   // Starts of the pages of `group` by page index, for KvBlocks; null where dropped. Valid until the
-  // next reserve, drop_unneeded, truncate or adopt.
+  // next reserve, drop_unneeded, truncate, adopt or PagePool::compact. Workers read them side by
+  // side, so they are not made right here: after a compaction reserve() comes first, as it does
+  // before every forward (checked).
   const std::uint8_t* const* pages(int group) const;
   // The page that holds `position`, to write a place that was reserved.
   std::uint8_t* page_at(int group, Position position) const;
@@ -70,10 +72,12 @@ class SequenceCache {
   };
   const SpanGroup& group_layout(std::size_t group) const { return layout().groups[group]; }
   bool must_copy(const GroupPages& group) const;
+  void refresh_starts();
 
   PagePool* pool_;
   Position offset_ = 0;
-  Position reserved_ = 0;  // places [offset, reserved) are ours to write
+  Position reserved_ = 0;     // places [offset, reserved) are ours to write
+  std::uint64_t generation_;  // of the pool, when `starts` were right
   std::vector<GroupPages> groups_;
 };
 

@@ -1,9 +1,13 @@
-// Sequences on shared pages: law L4 by content, truncation and dropping by arithmetic, and a model
-// test in which every sequence's held positions must read back as its own tokens.
+// Sequences on shared pages: law L4 by content, truncation and dropping by arithmetic, pages that
+// compaction moved, and a model test in which every sequence's held positions must read back as its
+// own tokens.
 #include "kv/sequence_cache.h"
 
+#include <optional>
 #include <set>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -125,6 +129,101 @@ TEST(SequenceCache, ChunkEdgeWithoutPagesGoesOnWithoutPretending) {
   EXPECT_TRUE(holds_identities(cache, chain));
 }
 
+// Starts and content of all that the sequence holds.
+void expect_in_place(const SequenceCache& cache, std::span<const std::uint64_t> chain) {
+  for (int group = 0; group < static_cast<int>(cache.layout().groups.size()); group++) {
+    for (Position i = 0; i < cache.page_count(group); i++) {
+      const PageRef& page = cache.page(group, i);
+      ASSERT_EQ(cache.pages(group)[i], page ? page.data() : nullptr);
+    }
+  }
+  ASSERT_TRUE(holds_identities(cache, chain));
+}
+
+// Pages of 4 KiB in extents of 8 KiB, and no slack: every gap is closed.
+constexpr PagePoolOptions kSmallExtents{.extent_bytes = 8192, .slack_extents = 0};
+
+TEST(SequenceCache, PointersAreRightAfterCompaction) {
+  PagePool pool(tiny_layout({kStandard, window(70)}), 1 << 22, kSmallExtents);
+  std::vector<SequenceCache> caches;
+  std::vector<std::vector<std::uint64_t>> chains;
+  for (int i = 0; i < 6; i++) {
+    caches.emplace_back(pool);
+    chains.push_back(chain_of(1000, 1000 * i));
+  }
+  for (Position length = 50; length <= 600; length += 50) {
+    for (std::size_t i = 0; i < 6; i++) {
+      ASSERT_TRUE(extend(caches[i], chains[i], length));
+      caches[i].drop_unneeded();
+    }
+  }
+  for (const std::ptrdiff_t gone : {4, 2, 0}) {
+    caches.erase(caches.begin() + gone);
+    chains.erase(chains.begin() + gone);
+  }
+  const std::size_t used = pool.used_bytes();
+  const std::uint8_t* before = caches[2].page_at(0, 599);
+  ASSERT_GT(pool.compact(), 0u);
+  EXPECT_NE(caches[2].page_at(0, 599), before);
+  EXPECT_EQ(pool.used_bytes(), used);
+  for (std::size_t i = 0; i < 3; i++) {
+    ASSERT_TRUE(holds_identities(caches[i], chains[i]));  // before it reserves, too
+    ASSERT_TRUE(caches[i].reserve(i == 0 ? 600 : 601));
+    expect_in_place(caches[i], chains[i]);
+    ASSERT_TRUE(extend(caches[i], chains[i], 1000));
+    expect_in_place(caches[i], chains[i]);
+  }
+}
+
+TEST(SequenceCache, ForkTruncateAdoptAndReplaceAfterCompaction) {
+  PagePool pool(tiny_layout({kStandard, window(70)}), 1 << 22, kSmallExtents);
+  auto chain = chain_of(400);
+  auto other = chain;
+  for (std::size_t i = 290; i < 400; i++) other[i] = test::mix(i);
+  SequenceCache first(pool);
+  {
+    SequenceCache gone(pool);  // leaves gaps below and between
+    for (Position length = 30; length <= 300; length += 30) {
+      ASSERT_TRUE(extend(gone, chain, length));
+      ASSERT_TRUE(extend(first, chain, length));
+    }
+  }
+  SequenceCache early = first.fork();
+  SequenceCache adopted(pool);
+  ASSERT_GT(pool.compact(), 0u);
+  SequenceCache late = first.fork();
+  late.truncate(290);
+  ASSERT_TRUE(extend(late, other, 400));  // a copy of a page that moved
+  ASSERT_TRUE(extend(early, chain, 350));
+  first.drop_unneeded();
+  std::vector<std::vector<PageRef>> pages(2);
+  for (int group = 0; group < 2; group++) {
+    for (Position i = 0; i < first.page_count(group); i++)
+      pages[static_cast<std::size_t>(group)].push_back(first.page(group, i));
+  }
+  adopted.adopt(300, std::move(pages));
+  expect_in_place(adopted, chain);
+  ASSERT_TRUE(first.reserve(300));
+  first.replace_page(0, 4, late.page(0, 4));  // 290 lies in page 4: late copied it
+  ASSERT_TRUE(first.reserve(301));
+  expect_in_place(early, chain);
+  expect_in_place(late, other);
+  EXPECT_NE(first.page(0, 4).key(), early.page(0, 4).key());
+}
+
+TEST(SequenceCache, StaleStartsAreRefused) {
+  PagePool pool(tiny_layout({kStandard}), 1 << 22, kSmallExtents);
+  std::optional<PageRef> gap = pool.allocate(0);
+  SequenceCache cache(pool);
+  ASSERT_TRUE(extend(cache, chain_of(200), 200));
+  gap.reset();
+  ASSERT_NE(cache.pages(0), nullptr);
+  ASSERT_GT(pool.compact(), 0u);
+  EXPECT_DEATH(cache.pages(0), "generation");
+  ASSERT_TRUE(cache.reserve(200));  // nothing to add
+  EXPECT_EQ(cache.pages(0)[3], cache.page(0, 3).data());
+}
+
 struct Twin {
   SequenceCache cache;
   std::vector<std::uint64_t> chain;
@@ -166,6 +265,11 @@ void step(std::vector<Twin>& twins, PagePool& pool, Random& random, std::uint64_
   const auto pick = [&] {
     return static_cast<std::size_t>(random.below(static_cast<std::int64_t>(twins.size())));
   };
+  if (random.chance(15)) {
+    pool.compact(random.chance(50) ? 1 : std::size_t{64} << 20);
+    for (Twin& twin : twins) ASSERT_TRUE(twin.cache.reserve(twin.cache.offset()));
+    return;
+  }
   if (twins.empty() || (twins.size() < 6 && random.chance(10))) {
     twins.push_back({SequenceCache(pool), {}});
     return;
@@ -213,13 +317,15 @@ TEST(SequenceCache, ModelTest) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     const Position size = 1 + random.below(100);
-    PagePool pool(tiny_layout({kStandard, window(size), chunk(1 + random.below(100))}), 60 * 4096);
+    PagePool pool(tiny_layout({kStandard, window(size), chunk(1 + random.below(100))}), 60 * 4096,
+                  kSmallExtents);
     std::vector<Twin> twins;
     std::uint64_t fresh = 1;
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; i < 1700; i++) {
       step(twins, pool, random, fresh);
       if (HasFatalFailure()) return;
       check_ledger(pool, twins);
+      if (HasFatalFailure()) return;
       for (const Twin& twin : twins) {
         ASSERT_EQ(twin.cache.offset(), static_cast<Position>(twin.chain.size()));
         ASSERT_TRUE(holds_identities(twin.cache, twin.chain)) << "step " << i;
