@@ -24,6 +24,15 @@ void append_counts(JsonWriter& json, const PromptCacheStats& own) {
   json.key("snapshot_lookups").integer(own.lookups);
   json.key("snapshot_entries").integer(own.entries);
   json.key("tokens_reused").integer(own.tokens_reused);
+  json.key("retokenised").integer(own.retokenised);
+  json.key("last_retokenised_at");
+  if (own.retokenised > 0) {
+    json.integer(own.last_retokenised_at);
+  } else {
+    json.null();
+  }
+  json.key("pins_refused").integer(own.pins_refused);
+  json.key("pinned_bytes").integer(own.pinned_bytes);
 }
 
 void append_misses(JsonWriter& json, const PromptCacheStats& own) {
@@ -66,24 +75,46 @@ void append_ledger(JsonWriter& json, const EngineStats& engine) {
   json.key("waiting").integer(engine.waiting);
 }
 
+void append_held(JsonWriter& json, const PromptCacheStats& stats) {
+  json.key("entries").integer(stats.entries);
+  json.key("nodes").integer(stats.nodes);
+  json.key("bytes").integer(stats.bytes);
+}
+
+void append_groups(JsonWriter& json, const PromptCacheStats& stats) {
+  json.key("bytes_by_group").begin_array();
+  for (const std::size_t bytes : stats.bytes_by_group) json.integer(bytes);
+  json.end_array();
+}
+
+void append_all(JsonWriter& json, const EngineStats& all) {
+  json.key("all").begin_object();
+  append_held(json, all.cache);
+  append_counts(json, all.cache);
+  append_misses(json, all.cache);
+  append_groups(json, all.cache);
+  json.key("budget_bytes").integer(all.kv_budget_bytes);
+  append_ledger(json, all);
+  json.end_object();
+}
+
 }  // namespace
 
 std::string format_cache_stats(const EngineOptions& options, const PromptCacheStats& own,
-                               const EngineStats& engine) {
+                               const EngineStats* all) {
   JsonWriter json;
   json.begin_object();
   json.key("enabled").boolean(options.cache.enabled);
-  json.key("entries").integer(own.entries);
-  json.key("nodes").integer(own.nodes);
-  json.key("bytes").integer(own.bytes);
+  append_held(json, own);
   json.key("capacity_bytes").integer(options.kv_budget_bytes);
   append_counts(json, own);
   append_misses(json, own);
   append_last_hit(json, own.last_hit);
-  json.key("bytes_by_group").begin_array();
-  for (const std::size_t bytes : own.bytes_by_group) json.integer(bytes);
-  json.end_array();
-  append_ledger(json, engine);
+  append_groups(json, own);
+  if (all) {
+    append_ledger(json, *all);
+    append_all(json, *all);
+  }
   return json.end_object().take();
 }
 
@@ -97,9 +128,9 @@ std::string format_cache_reset(const PromptCache::ResetOutcome& outcome) {
 }
 
 // The length in front keeps ("ab", "c") and ("a", "bc") apart.
-std::string tenant_salt(std::string_view api_key, std::string_view cache_salt) {
-  return sha256_hex(
-      fmt::format("{}:{}{}:{}", api_key.size(), api_key, cache_salt.size(), cache_salt));
+CacheScope cache_scope(std::string_view key_name, std::string_view cache_salt) {
+  return {std::string(key_name), sha256_hex(fmt::format("{}:{}{}:{}", key_name.size(), key_name,
+                                                        cache_salt.size(), cache_salt))};
 }
 
 }  // namespace reprise

@@ -20,6 +20,10 @@ std::vector<double> latency_buckets() {
   return {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 300};
 }
 
+std::vector<double> inter_token_buckets() {
+  return {0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2.5, 5};
+}
+
 std::vector<double> token_buckets() {
   return {1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072};
 }
@@ -60,6 +64,8 @@ void add_engine(std::vector<MetricFamily>& families, const EngineStats& stats) {
   families.push_back(gauge("requests_running", "Requests that run now.", stats.running));
   families.push_back(gauge("requests_waiting", "Requests that wait to run.", stats.waiting));
   families.push_back(counter("requests_accepted_total", "Generation requests.", stats.requests));
+  families.push_back(counter("requests_refused_full_total", "Requests that found the queue full.",
+                             stats.refused_full));
   families.push_back(counter("engine_steps_total", "Forward passes.", stats.steps));
   families.push_back(counter("preemptions_total",
                              "Requests that gave up their pages and began again.",
@@ -77,6 +83,7 @@ void add_engine(std::vector<MetricFamily>& families, const EngineStats& stats) {
   add_labelled(ends, "reason", "stop", static_cast<double>(stats.ends_stop));
   add_labelled(ends, "reason", "length", static_cast<double>(stats.ends_length));
   add_labelled(ends, "reason", "cancelled", static_cast<double>(stats.ends_cancelled));
+  add_labelled(ends, "reason", "timeout", static_cast<double>(stats.ends_timeout));
   add_labelled(ends, "reason", "error", static_cast<double>(stats.ends_error));
   families.push_back(std::move(ends));
   families.push_back(
@@ -88,7 +95,8 @@ void add_engine(std::vector<MetricFamily>& families, const EngineStats& stats) {
                            stats.sequence_pages_bytes));
 }
 
-void add_cache(std::vector<MetricFamily>& families, const PromptCacheStats& cache) {
+void add_cache(std::vector<MetricFamily>& families, const PromptCacheStats& cache,
+               std::size_t capacity_bytes) {
   families.push_back(counter("cache_lookups_total", "Prompt cache lookups.", cache.lookups));
   families.push_back(counter("cache_hits_total", "Prompt cache hits.", cache.hits));
   families.push_back(counter("cache_inserts_total", "Blocks published.", cache.inserts));
@@ -96,6 +104,15 @@ void add_cache(std::vector<MetricFamily>& families, const PromptCacheStats& cach
       counter("cache_tokens_reused_total", "Tokens that hits spared.", cache.tokens_reused));
   families.push_back(counter("cache_window_pages_dropped_total", "Windowed pages given up.",
                              cache.window_pages_dropped));
+  families.push_back(counter("cache_retokenised_total",
+                             "Prompts that repeat a reply's text in other tokens.",
+                             cache.retokenised));
+  families.push_back(
+      counter("cache_pins_refused_total", "Pins beyond their bounds.", cache.pins_refused));
+  families.push_back(gauge("cache_pinned_bytes", "Bytes that pins hold.", cache.pinned_bytes));
+  families.push_back(gauge("cache_capacity_bytes",
+                           "What the prompt cache may hold, running requests included.",
+                           capacity_bytes));
   families.push_back(gauge("cache_entries", "Entries of the prompt cache.", cache.entries));
   families.push_back(gauge("cache_bytes", "Pages that the prompt cache refers to.", cache.bytes));
   MetricFamily misses{"reprise_cache_misses_total", "Misses by reason.", MetricType::Counter, {}};
@@ -122,6 +139,8 @@ struct Metrics::State {
                     .Register(registry)),
         first_token(histogram("reprise_time_to_first_token_seconds",
                               "From the request's arrival to its first token.", latency_buckets())),
+        inter_token(histogram("reprise_inter_token_seconds", "Between two tokens of one reply.",
+                              inter_token_buckets())),
         duration(histogram("reprise_request_duration_seconds",
                            "From the request's arrival to its end.", latency_buckets())),
         prompt_tokens(histogram("reprise_request_prompt_tokens", "Prompt tokens of a request.",
@@ -138,6 +157,7 @@ struct Metrics::State {
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>& replies;
   prometheus::Histogram& first_token;
+  prometheus::Histogram& inter_token;
   prometheus::Histogram& duration;
   prometheus::Histogram& prompt_tokens;
   prometheus::Histogram& completion_tokens;
@@ -156,6 +176,10 @@ void Metrics::observe_first_token(double seconds) {
   state_->first_token.Observe(seconds);
 }
 
+void Metrics::observe_inter_token(double seconds) {
+  state_->inter_token.Observe(seconds);
+}
+
 void Metrics::observe_end(const SequenceEnd& end, double seconds) {
   state_->duration.Observe(seconds);
   state_->prompt_tokens.Observe(static_cast<double>(end.usage.prompt_tokens));
@@ -166,7 +190,7 @@ std::string Metrics::text() const {
   std::vector<MetricFamily> families;
   const EngineStats stats = state_->engine.stats();
   add_engine(families, stats);
-  add_cache(families, stats.cache);
+  add_cache(families, stats.cache, stats.kv_budget_bytes);
   for (MetricFamily& family : state_->registry.Collect()) families.push_back(std::move(family));
   return prometheus::TextSerializer().Serialize(families);
 }

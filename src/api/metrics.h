@@ -21,6 +21,7 @@ class Metrics {
 
   void count_reply(Endpoint endpoint, int status);
   void observe_first_token(double seconds);
+  void observe_inter_token(double seconds);  // between two tokens of one reply
   void observe_end(const SequenceEnd& end, double seconds);
 
   // The text exposition format, version 0.0.4.

@@ -9,17 +9,13 @@
 #include <vector>
 
 #include "api/api_error.h"
-#include "base/json.h"
+#include "api/limits.h"
 #include "base/types.h"
+#include "engine/request.h"
 #include "engine/sampling.h"
 #include "text/chat_template.h"
 
 namespace reprise {
-
-inline constexpr std::size_t kStopStringsMax = 16;
-inline constexpr std::size_t kStopStringBytesMax = 4096;
-inline constexpr int kChatTopLogprobsMax = 20;
-inline constexpr int kCompletionLogprobsMax = 5;
 
 // What both generating endpoints read. null counts as absent everywhere.
 struct GenerationFields {
@@ -30,10 +26,14 @@ struct GenerationFields {
   std::vector<std::string> stop;  // none empty
   bool stream = false;
   bool include_usage = false;
-  int top_logprobs = -1;             // -1: no logprobs wanted
-  bool return_token_ids = false;     // our extension: token ids beside the text
-  std::string cache_salt;            // law L8
-  bool use_cache = true;             // "cache_prompt"
+  int top_logprobs = -1;          // -1: no logprobs wanted
+  bool return_token_ids = false;  // our extension: token ids beside the text
+  std::string cache_salt;         // law L8
+  bool use_cache = true;          // "cache_prompt"
+  bool cache_details = false;     // usage says what the cache did
+  std::int64_t cache_pin_seconds = 0;
+  Priority priority = Priority::normal;
+  std::optional<std::int64_t> timeout_ms;
   std::vector<std::string> unknown;  // fields that we ignore
 };
 
@@ -49,8 +49,8 @@ struct CompletionRequest {
 
 // Errors: 400 with the field's path in `param`; codes invalid_json, missing_required_parameter,
 // invalid_type, invalid_value (both numbers in the message), unsupported_parameter.
-ApiResult<ChatRequest> parse_chat_request(std::string_view body, const JsonLimits& limits = {});
+ApiResult<ChatRequest> parse_chat_request(std::string_view body, const Limits& limits = {});
 ApiResult<CompletionRequest> parse_completion_request(std::string_view body,
-                                                      const JsonLimits& limits = {});
+                                                      const Limits& limits = {});
 
 }  // namespace reprise

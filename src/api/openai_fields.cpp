@@ -126,8 +126,8 @@ std::vector<std::string> FieldReader::unknown() const {
   return names;
 }
 
-ApiResult<JsonObject> parse_request_object(std::string_view body, const JsonLimits& limits) {
-  Result<JsonValue> value = parse_json(body, limits);
+ApiResult<JsonObject> parse_request_object(std::string_view body, const Limits& limits) {
+  Result<JsonValue> value = parse_json(body, {limits.json_depth_max, limits.body_bytes_max});
   if (!value) return refuse(400, "invalid_json", "request body: " + value.error().message);
   JsonObject* object = value->if_object();
   if (!object) {

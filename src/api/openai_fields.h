@@ -50,10 +50,10 @@ class FieldReader {
 };
 
 // The body as an object. Errors: invalid_json, invalid_type.
-ApiResult<JsonObject> parse_request_object(std::string_view body, const JsonLimits& limits);
+ApiResult<JsonObject> parse_request_object(std::string_view body, const Limits& limits);
 
 // The members that chat and completions share, those that we must refuse included. What is unknown
 // after that goes into fields.unknown.
-ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader);
+ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader, const Limits& limits);
 
 }  // namespace reprise

@@ -40,13 +40,35 @@ void end_choice(JsonWriter& json, const ReplyChoice& choice) {
   json.end_object();
 }
 
-void append_usage(JsonWriter& json, const Usage& usage) {
+void append_cache_details(JsonWriter& json, const Usage& usage) {
+  json.key("cache").begin_object();
+  json.key("result").text(usage.cached_tokens > 0 ? "hit" : "miss");
+  json.key("reason");
+  if (usage.cached_tokens > 0 || !usage.miss) {
+    json.null();
+  } else {
+    json.text(miss_reason_name(*usage.miss));
+  }
+  json.key("matched").integer(usage.cached_tokens);
+  json.key("diverged_at").integer(usage.diverged_at);
+  json.key("retokenised_at");
+  if (usage.retokenised_at) {
+    json.integer(*usage.retokenised_at);
+  } else {
+    json.null();
+  }
+  json.key("pinned").boolean(usage.is_pinned);
+  json.end_object();
+}
+
+void append_usage(JsonWriter& json, const Usage& usage, CacheDetails details) {
   json.key("usage").begin_object();
   json.key("prompt_tokens").integer(usage.prompt_tokens);
   json.key("completion_tokens").integer(usage.completion_tokens);
   json.key("total_tokens").integer(usage.prompt_tokens + usage.completion_tokens);
   json.key("prompt_tokens_details").begin_object();
   json.key("cached_tokens").integer(usage.cached_tokens);
+  if (details == CacheDetails::yes) append_cache_details(json, usage);
   json.end_object().end_object();
 }
 
@@ -64,7 +86,7 @@ std::string_view chunk_object(ReplyKind kind) {
 }  // namespace
 
 std::string format_reply(const ReplyIdentity& identity, const ReplyChoice& choice,
-                         const Usage& usage) {
+                         const Usage& usage, CacheDetails details) {
   const bool is_chat = identity.kind == ReplyKind::chat;
   JsonWriter json;
   begin_reply(json, identity, is_chat ? "chat.completion" : "text_completion");
@@ -81,7 +103,7 @@ std::string format_reply(const ReplyIdentity& identity, const ReplyChoice& choic
   }
   end_choice(json, choice);
   json.end_array();
-  append_usage(json, usage);
+  append_usage(json, usage, details);
   return json.end_object().take();
 }
 
@@ -102,11 +124,12 @@ std::string format_chunk(const ReplyIdentity& identity, ChunkPart part, const Re
   return json.end_object().take();
 }
 
-std::string format_usage_chunk(const ReplyIdentity& identity, const Usage& usage) {
+std::string format_usage_chunk(const ReplyIdentity& identity, const Usage& usage,
+                               CacheDetails details) {
   JsonWriter json;
   begin_reply(json, identity, chunk_object(identity.kind));
   json.key("choices").begin_array().end_array();
-  append_usage(json, usage);
+  append_usage(json, usage, details);
   return json.end_object().take();
 }
 
@@ -115,9 +138,12 @@ std::string server_sent_event(std::string_view data) {
 }
 
 std::string cache_header(const Usage& usage) {
-  if (usage.cached_tokens > 0) return fmt::format("hit; matched={}", usage.cached_tokens);
   const std::string_view reason = usage.miss ? miss_reason_name(*usage.miss) : "unknown";
-  return fmt::format("miss; reason={}; diverged_at={}", reason, usage.diverged_at);
+  std::string text = usage.cached_tokens > 0 ? fmt::format("hit; matched={}", usage.cached_tokens)
+                                             : fmt::format("miss; reason={}; diverged_at={}",
+                                                           reason, usage.diverged_at);
+  if (usage.retokenised_at) text += fmt::format("; retokenised_at={}", *usage.retokenised_at);
+  return text;
 }
 
 std::string system_fingerprint(std::string_view model_fingerprint) {

@@ -30,9 +30,12 @@ struct ReplyChoice {
   const std::vector<TokenId>* prompt_token_ids = nullptr;
 };
 
+// Whether the usage tells what the prompt cache did: prompt_tokens_details.cache, an object.
+enum class CacheDetails : bool { no, yes };
+
 // chat.completion or text_completion.
 std::string format_reply(const ReplyIdentity& identity, const ReplyChoice& choice,
-                         const Usage& usage);
+                         const Usage& usage, CacheDetails details = CacheDetails::no);
 
 // How a chunk's delta looks: {"role","content":""}, {"content"}, {}. Completions know only
 // `content`.
@@ -42,12 +45,14 @@ enum class ChunkPart : std::uint8_t { role, content, finish };
 std::string format_chunk(const ReplyIdentity& identity, ChunkPart part, const ReplyChoice& choice,
                          bool include_usage);
 // The chunk without choices that carries the usage.
-std::string format_usage_chunk(const ReplyIdentity& identity, const Usage& usage);
+std::string format_usage_chunk(const ReplyIdentity& identity, const Usage& usage,
+                               CacheDetails details = CacheDetails::no);
 
 // "data: ...\n\n". `data` is one line.
 std::string server_sent_event(std::string_view data);
 
-// The value of x-reprise-cache: "hit; matched=N" or "miss; reason=...; diverged_at=N".
+// The value of x-reprise-cache: "hit; matched=N" or "miss; reason=...; diverged_at=N", and
+// "; retokenised_at=N" where the prompt repeats a reply in other tokens.
 std::string cache_header(const Usage& usage);
 
 // "fp_<12 hex digits>-n<numeric contract version>".

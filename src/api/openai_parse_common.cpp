@@ -1,4 +1,5 @@
 // The fields that chat and completions share, and the table of those that we refuse by name.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -11,8 +12,6 @@ namespace reprise {
 namespace {
 
 constexpr std::int64_t kIntegerMax = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kTopKMax = 1'000'000;
-constexpr std::size_t kNameBytesMax = 1024;
 
 // The value that asks for nothing special: with it, a parameter that we do not have changes
 // nothing.
@@ -240,12 +239,12 @@ ApiStatus parse_seed(FieldReader& reader, GenerationFields& fields) {
   return {};
 }
 
-ApiStatus parse_sampling(FieldReader& reader, GenerationFields& fields) {
+ApiStatus parse_sampling(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
   SamplingParams& sampling = fields.sampling;
   TRY_ASSIGN(const auto temperature, reader.number("temperature", 0, 2));
   TRY_ASSIGN(const auto top_p, reader.number("top_p", 0, 1));
   TRY_ASSIGN(const auto min_p, reader.number("min_p", 0, 1));
-  TRY_ASSIGN(const auto top_k, reader.integer("top_k", -1, kTopKMax));
+  TRY_ASSIGN(const auto top_k, reader.integer("top_k", -1, limits.top_k_max));
   sampling.temperature = temperature.value_or(sampling.temperature);
   sampling.top_p = top_p.value_or(sampling.top_p);
   sampling.min_p = min_p.value_or(sampling.min_p);
@@ -256,34 +255,35 @@ ApiStatus parse_sampling(FieldReader& reader, GenerationFields& fields) {
   return {};
 }
 
-ApiStatus add_stop(const JsonValue& value, std::string param, GenerationFields& fields) {
+ApiStatus add_stop(const JsonValue& value, std::string param, GenerationFields& fields,
+                   const Limits& limits) {
   if (!value.is_string()) return wrong_type(std::move(param), "a string", value);
   const std::size_t size = value.get_string().size();
-  if (size < 1 || size > kStopStringBytesMax) {
+  if (size < 1 || size > limits.stop_bytes_max) {
     std::string message =
-        fmt::format("{}: got {} bytes, expected 1 to {}", param, size, kStopStringBytesMax);
+        fmt::format("{}: got {} bytes, expected 1 to {}", param, size, limits.stop_bytes_max);
     return refuse(400, "invalid_value", std::move(message), std::move(param));
   }
   fields.stop.emplace_back(value.get_string().data(), size);
   return {};
 }
 
-ApiStatus parse_stop(FieldReader& reader, GenerationFields& fields) {
+ApiStatus parse_stop(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
   const JsonValue* value = reader.find("stop");
   if (!value) return {};
   const JsonArray* list = value->if_array();
   if (!list) {
     if (!value->is_string()) return wrong_type("stop", "a string or a list of strings", *value);
-    return add_stop(*value, "stop", fields);
+    return add_stop(*value, "stop", fields, limits);
   }
-  if (list->size() > kStopStringsMax) {
+  if (list->size() > limits.stops_max) {
     return refuse(
         400, "invalid_value",
-        fmt::format("stop: got {} strings, expected at most {}", list->size(), kStopStringsMax),
+        fmt::format("stop: got {} strings, expected at most {}", list->size(), limits.stops_max),
         "stop");
   }
   for (std::size_t index = 0; index < list->size(); index++) {
-    TRY(add_stop((*list)[index], fmt::format("stop[{}]", index), fields));
+    TRY(add_stop((*list)[index], fmt::format("stop[{}]", index), fields, limits));
   }
   return {};
 }
@@ -305,24 +305,74 @@ ApiStatus parse_stream(FieldReader& reader, GenerationFields& fields) {
   return {};
 }
 
-}  // namespace
-
-ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader) {
-  GenerationFields fields;
-  TRY_ASSIGN(auto model, reader.text("model", kNameBytesMax));
-  if (model) fields.model = std::move(*model);
-  TRY(parse_max_tokens(reader, fields));
-  TRY(parse_sampling(reader, fields));
-  TRY(parse_stop(reader, fields));
-  TRY(parse_stream(reader, fields));
-  TRY_ASSIGN(const auto return_token_ids, reader.boolean("return_token_ids"));
-  fields.return_token_ids = return_token_ids.value_or(false);
-  TRY_ASSIGN(auto cache_salt, reader.text("cache_salt", kNameBytesMax));
+// What the prompt cache shall do with the request, and what the reply shall say about it.
+ApiStatus parse_cache_fields(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
+  TRY_ASSIGN(auto cache_salt, reader.text("cache_salt", limits.name_bytes_max));
   fields.cache_salt = std::move(cache_salt).value_or("");
   TRY_ASSIGN(const auto cache_prompt, reader.boolean("cache_prompt"));
   fields.use_cache = cache_prompt.value_or(true);
+  TRY_ASSIGN(const auto cache_details, reader.boolean("cache_details"));
+  fields.cache_details = cache_details.value_or(false);
+  TRY_ASSIGN(const auto pin, reader.integer("cache_pin_seconds", 0, limits.cache_pin_seconds_max));
+  fields.cache_pin_seconds = pin.value_or(0);
+  if (fields.cache_pin_seconds > 0 && !fields.use_cache) {
+    return refuse(400, "invalid_value",
+                  fmt::format("cache_pin_seconds: got {}, but cache_prompt is false",
+                              fields.cache_pin_seconds),
+                  "cache_pin_seconds");
+  }
+  return {};
+}
+
+// Words only: other servers' integers mean opposite things (vLLM: the smaller, the sooner).
+ApiStatus parse_priority(FieldReader& reader, GenerationFields& fields) {
+  const JsonValue* value = reader.find("priority");
+  if (!value) return {};
+  constexpr std::string_view kExpected = "\"low\", \"normal\" or \"high\"";
+  if (!value->is_string()) return wrong_type("priority", kExpected, *value);
+  const std::string_view name(value->get_string().data(), value->get_string().size());
+  if (name == "low") {
+    fields.priority = Priority::low;
+  } else if (name == "high") {
+    fields.priority = Priority::high;
+  } else if (name != "normal") {
+    return refuse(400, "invalid_value",
+                  fmt::format("priority: got \"{}\", expected {}", clipped(name), kExpected),
+                  "priority");
+  }
+  return {};
+}
+
+// Seconds, fractions allowed.
+ApiStatus parse_timeout(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
+  const double most = static_cast<double>(limits.timeout_ms_max) / 1000;
+  TRY_ASSIGN(const auto seconds, reader.number("timeout", 0, most));
+  if (!seconds) return {};
+  if (*seconds == 0) {
+    return refuse(400, "invalid_value",
+                  fmt::format("timeout: got 0, expected more than 0, at most {}", most), "timeout");
+  }
+  fields.timeout_ms = std::max<std::int64_t>(std::llround(*seconds * 1000), 1);
+  return {};
+}
+
+}  // namespace
+
+ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader, const Limits& limits) {
+  GenerationFields fields;
+  TRY_ASSIGN(auto model, reader.text("model", limits.name_bytes_max));
+  if (model) fields.model = std::move(*model);
+  TRY(parse_max_tokens(reader, fields));
+  TRY(parse_sampling(reader, fields, limits));
+  TRY(parse_stop(reader, fields, limits));
+  TRY(parse_stream(reader, fields));
+  TRY_ASSIGN(const auto return_token_ids, reader.boolean("return_token_ids"));
+  fields.return_token_ids = return_token_ids.value_or(false);
+  TRY(parse_cache_fields(reader, fields, limits));
+  TRY(parse_priority(reader, fields));
+  TRY(parse_timeout(reader, fields, limits));
   TRY(check_refused(reader));
-  TRY(reader.text("user", kNameBytesMax));
+  TRY(reader.text("user", limits.name_bytes_max));
   return fields;
 }
 

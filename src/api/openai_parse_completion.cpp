@@ -54,13 +54,12 @@ ApiResult<Prompt> parse_prompt(FieldReader& reader) {
 
 }  // namespace
 
-ApiResult<CompletionRequest> parse_completion_request(std::string_view body,
-                                                      const JsonLimits& limits) {
+ApiResult<CompletionRequest> parse_completion_request(std::string_view body, const Limits& limits) {
   TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
   FieldReader reader(object);
   CompletionRequest request;
-  TRY_ASSIGN(request.fields, parse_generation_fields(reader));
-  TRY_ASSIGN(const auto logprobs, reader.integer("logprobs", 0, kCompletionLogprobsMax));
+  TRY_ASSIGN(request.fields, parse_generation_fields(reader, limits));
+  TRY_ASSIGN(const auto logprobs, reader.integer("logprobs", 0, limits.completion_logprobs_max));
   request.fields.top_logprobs = static_cast<int>(logprobs.value_or(-1));
   TRY_ASSIGN(request.prompt, parse_prompt(reader));
   std::vector<std::string> unknown = reader.unknown();

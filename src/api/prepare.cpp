@@ -1,6 +1,7 @@
 // The prepare thread's work.
 #include "api/prepare.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -17,7 +18,7 @@ struct Parsed {
 };
 
 ApiResult<Parsed> prepare_chat(const PrepareContext& context, std::string_view body) {
-  TRY_ASSIGN(ChatRequest request, parse_chat_request(body, context.json));
+  TRY_ASSIGN(ChatRequest request, parse_chat_request(body, context.limits));
   TRY(check_model(request.fields.model, context.model_alias));
   Result<PreparedPrompt> prompt = context.bundle->prepare_chat(request.messages);
   if (!prompt) return std::unexpected(to_api_error(prompt.error()));
@@ -37,11 +38,12 @@ ApiStatus check_ids(const std::vector<TokenId>& ids, int vocabulary) {
 }
 
 ApiResult<Parsed> prepare_completion(const PrepareContext& context, std::string_view body) {
-  TRY_ASSIGN(CompletionRequest request, parse_completion_request(body, context.json));
+  TRY_ASSIGN(CompletionRequest request, parse_completion_request(body, context.limits));
   TRY(check_model(request.fields.model, context.model_alias));
   if (std::vector<TokenId>* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) {
     TRY(check_ids(*ids, context.bundle->model().config().vocabulary));
-    return Parsed{std::move(request.fields), {std::move(*ids), 0}};
+    std::vector<Position> turn_ends = context.bundle->prompts().turn_ends(*ids);
+    return Parsed{std::move(request.fields), {std::move(*ids), 0, std::move(turn_ends)}};
   }
   Result<PreparedPrompt> prompt =
       context.bundle->prepare_text(std::get<std::string>(request.prompt));
@@ -50,9 +52,12 @@ ApiResult<Parsed> prepare_completion(const PrepareContext& context, std::string_
 }
 
 // The tokens that the reply may have. Nothing is cut: what does not fit is refused with its
-// numbers.
+// numbers; what the KV budget never holds, by the engine. A client that names no number gets what
+// there is.
 ApiResult<Position> reply_tokens(std::string_view prompt_param, Position prompt,
-                                 std::optional<Position> max_tokens, Position context_length) {
+                                 std::optional<Position> max_tokens,
+                                 const PrepareContext& context) {
+  const Position context_length = context.context_length;
   if (prompt == 0) {
     return refuse(400, "invalid_value",
                   fmt::format("{}: got 0 tokens, expected at least 1", prompt_param),
@@ -75,7 +80,7 @@ ApiResult<Position> reply_tokens(std::string_view prompt_param, Position prompt,
                     prompt, *max_tokens, context_length),
         "max_tokens");
   }
-  return max_tokens.value_or(room);
+  return max_tokens.value_or(std::max<Position>(context.fitting_length - prompt, 1));
 }
 
 std::uint64_t drawn_seed() {
@@ -97,14 +102,18 @@ ApiResult<PreparedGeneration> prepare_generation(const PrepareContext& context, 
   GenerationRequest& generation = prepared.generation;
   generation.prompt = std::move(parsed.prompt.ids);
   generation.history_boundary = parsed.prompt.history_boundary;
+  generation.turn_ends = std::move(parsed.prompt.turn_ends);
   TRY_ASSIGN(generation.max_tokens, reply_tokens(is_chat ? "messages" : "prompt",
                                                  static_cast<Position>(generation.prompt.size()),
-                                                 fields.max_tokens, context.context_length));
+                                                 fields.max_tokens, context));
   generation.sampling = fields.sampling;
   generation.stop_ids = context.bundle->stop_ids();
   generation.top_logprobs = fields.top_logprobs;
-  generation.salt = tenant_salt(context.api_key, fields.cache_salt);
+  generation.scope = cache_scope(context.tenant, fields.cache_salt);
   generation.use_cache = fields.use_cache;
+  generation.pin_ms = fields.cache_pin_seconds * 1000;
+  generation.priority = fields.priority;
+  generation.timeout_ms = fields.timeout_ms.value_or(context.request_timeout_ms);
   return prepared;
 }
 
@@ -125,12 +134,13 @@ ApiError to_api_error(const Error& error) {
       return with(400, "unsupported_parameter");
     // With a field: this request can never fit. Without: too many at once, later it may.
     case Errc::exhausted:
-      return error.field.empty() ? with(503, "overloaded") : with(400, "context_length_exceeded");
+      return error.field.empty() ? with(429, "queue_full") : with(400, "context_length_exceeded");
     case Errc::cancelled:
       return with(503, "server_stopping");
+    case Errc::io:
+      return with(503, "engine_failed");
     case Errc::not_found:
     case Errc::corrupt:
-    case Errc::io:
       break;
   }
   return with(500, "internal_error");

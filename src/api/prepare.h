@@ -16,9 +16,11 @@ namespace reprise {
 struct PrepareContext {
   const Bundle* bundle = nullptr;
   std::string_view model_alias;
-  std::string_view api_key;  // the one that the request was let in with; empty: none is needed
+  std::string_view tenant;  // name of the key that the request was let in with; empty: no keys
   Position context_length = 0;
-  JsonLimits json;
+  Position fitting_length = 0;  // what the KV budget holds, at most the context length
+  Limits limits;
+  std::int64_t request_timeout_ms = 0;  // of requests that name none; 0: none
 };
 
 struct PreparedGeneration {

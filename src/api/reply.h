@@ -14,7 +14,7 @@ using HeaderList = std::vector<std::pair<std::string, std::string>>;
 // Head, body, end.
 void send_reply(StreamChannel& channel, ReplyHead head, std::string body);
 
-// OpenAI's error form, with Retry-After where trying again helps (503).
+// OpenAI's error form, with Retry-After where trying again helps (429, 503).
 void send_error(StreamChannel& channel, const ApiError& error, HeaderList headers);
 
 }  // namespace reprise

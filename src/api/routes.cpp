@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include <fmt/core.h>
 
@@ -24,6 +25,7 @@ constexpr std::array kTable = {
     Entry{"GET", "/health", Endpoint::health, false},
     Entry{"GET", "/metrics", Endpoint::metrics},
     Entry{"GET", "/v1/cache/stats", Endpoint::cache_stats},
+    Entry{"GET", "/v1/cache/tree", Endpoint::cache_tree},
     Entry{"POST", "/v1/cache/reset", Endpoint::cache_reset},
 };
 
@@ -57,6 +59,8 @@ std::string_view endpoint_name(Endpoint endpoint) {
       return "metrics";
     case Endpoint::cache_stats:
       return "cache_stats";
+    case Endpoint::cache_tree:
+      return "cache_tree";
     case Endpoint::cache_reset:
       return "cache_reset";
     case Endpoint::preflight:
@@ -108,6 +112,21 @@ ApiResult<std::optional<std::string>> query_value(std::string_view query, std::s
     return value;
   }
   return std::nullopt;
+}
+
+ApiResult<std::optional<std::int64_t>> query_integer(std::string_view query, std::string_view name,
+                                                     std::int64_t low, std::int64_t high) {
+  TRY_ASSIGN(const std::optional<std::string> text, query_value(query, name));
+  if (!text) return std::nullopt;
+  std::int64_t number = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stop, trouble] = std::from_chars(text->data(), end, number);
+  if (trouble != std::errc() || stop != end || number < low || number > high) {
+    return refuse(400, "invalid_value",
+                  fmt::format("{}: got \"{}\", expected {} to {}", name, clipped(*text), low, high),
+                  std::string(name));
+  }
+  return number;
 }
 
 std::string allowed_methods(std::string_view path) {

@@ -17,6 +17,7 @@ enum class Endpoint : std::uint8_t {
   health,
   metrics,
   cache_stats,
+  cache_tree,
   cache_reset,
   preflight,
   none,
@@ -41,6 +42,10 @@ std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_s
 
 // The value of a query parameter; nullopt when it is absent. Errors: 400 invalid_value.
 ApiResult<std::optional<std::string>> query_value(std::string_view query, std::string_view name);
+
+// The same as an integer of [low, high].
+ApiResult<std::optional<std::int64_t>> query_integer(std::string_view query, std::string_view name,
+                                                     std::int64_t low, std::int64_t high);
 
 // The methods of a path, as Allow lists them; empty when there is no such path.
 std::string allowed_methods(std::string_view path);

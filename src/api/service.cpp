@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <set>
@@ -12,14 +13,15 @@
 
 #include <fmt/core.h>
 
-#include "api/api_keys.h"
 #include "api/bundle.h"
 #include "api/cache_report.h"
+#include "api/cache_tree.h"
 #include "api/json_writer.h"
 #include "api/live_requests.h"
 #include "api/metrics.h"
 #include "api/prepare.h"
 #include "api/reply.h"
+#include "api/retry_after.h"
 #include "api/routes.h"
 #include "api/task_queue.h"
 #include "api/text_sink.h"
@@ -29,8 +31,6 @@
 namespace reprise {
 namespace {
 
-constexpr std::size_t kTasksMax = 256;          // prepared one after the other
-constexpr std::size_t kBodiesMax = 4;           // of the largest size, waiting to be prepared
 constexpr std::size_t kUnknownNamesMax = 1000;  // that the log mentions, once each
 
 using Clock = std::chrono::steady_clock;
@@ -50,10 +50,21 @@ std::string loggable_name(const std::string& name) {
   return is_plain ? name : fmt::format("(a name of {} bytes)", name.size());
 }
 
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
+std::int64_t unix_milliseconds() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+std::int64_t milliseconds_since(Clock::time_point then) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count();
+}
+
+Limits limits_of(const ServiceOptions& options) {
+  Limits limits;
+  limits.body_bytes_max = options.body_bytes_max;
+  if (options.request_timeout_ms > 0) limits.timeout_ms_max = options.request_timeout_ms;
+  return limits;
 }
 
 std::uint64_t random_bits() {
@@ -70,18 +81,24 @@ struct Service::State {
 
   // ---- I/O thread -----------------------------------------------------------------------------
   void handle(ServiceRequest request, std::shared_ptr<StreamChannel> channel);
-  void answer(const Route& route, ServiceRequest request, std::string api_key,
+  ApiResult<ApiKey> admit(const ServiceRequest& request) const;
+  void answer(const Route& route, ServiceRequest request, const ApiKey& key,
               const std::shared_ptr<StreamChannel>& channel);
-  void post_generation(Endpoint endpoint, ServiceRequest request, std::string api_key,
+  void answer_preflight(const ServiceRequest& request, StreamChannel& channel);
+  void answer_metrics(const ApiKey& key, StreamChannel& channel);
+  void answer_health(StreamChannel& channel);
+  void post_generation(Endpoint endpoint, ServiceRequest request, std::string tenant,
                        std::shared_ptr<StreamChannel> channel);
-  void post_question(Endpoint endpoint, const ServiceRequest& request, const std::string& api_key,
+  void post_question(Endpoint endpoint, const ServiceRequest& request, const ApiKey& key,
                      std::shared_ptr<StreamChannel> channel);
   std::string models_body() const;
   std::string model_body() const;
-  std::string health_body() const;
+
+  // ---- question thread ------------------------------------------------------------------------
+  std::string tree_body(const CacheScope& scope, std::size_t most);
 
   // ---- prepare thread -------------------------------------------------------------------------
-  void generate(Endpoint endpoint, const std::string& body, const std::string& api_key,
+  void generate(Endpoint endpoint, const std::string& body, const std::string& tenant,
                 Clock::time_point accepted_at, const std::shared_ptr<StreamChannel>& channel);
   ApiStatus submit(ReplyKind kind, PreparedGeneration prepared, Clock::time_point accepted_at,
                    const std::shared_ptr<StreamChannel>& channel);
@@ -97,9 +114,12 @@ struct Service::State {
   const Bundle& bundle;
   Engine& engine;
   const ServiceOptions options;
+  const Limits limits;
   const std::string fingerprint;
-  const ApiKeys keys;
-  const std::int64_t started_at = unix_seconds();
+  const std::vector<std::string> group_names;
+  mutable std::mutex keys_mutex;
+  ApiKeys keys;
+  const std::int64_t started_at = unix_milliseconds() / 1000;
   const std::uint64_t id_base = random_bits();
   std::atomic<std::uint64_t> last_id{0};
   std::atomic<bool> draining{false};
@@ -115,11 +135,14 @@ Service::State::State(const Bundle& the_bundle, Engine& the_engine, ServiceOptio
     : bundle(the_bundle),
       engine(the_engine),
       options(std::move(the_options)),
+      limits(limits_of(options)),
       fingerprint(system_fingerprint(bundle.model().fingerprint())),
+      group_names(span_group_names(bundle.model().config().kv_layout(engine.options().kv_type))),
       keys(options.api_keys),
       metrics(engine),
-      prepare_queue(kTasksMax, kBodiesMax * options.body_bytes_max),
-      question_queue(kTasksMax, options.body_bytes_max) {}
+      prepare_queue(limits.waiting_bodies_max,
+                    limits.waiting_full_bodies_max * limits.body_bytes_max),
+      question_queue(limits.waiting_bodies_max, limits.body_bytes_max) {}
 
 // Queued requests are told that the server stops; running ones are cancelled and told the same.
 Service::State::~State() {
@@ -141,14 +164,10 @@ void Service::State::handle(ServiceRequest request, std::shared_ptr<StreamChanne
     reply_error(Endpoint::none, *channel, route.error(), std::move(headers));
     return;
   }
-  std::string api_key;
-  if (route->needs_key) {
-    ApiResult<std::string> key = keys.admit(header_value(request, "authorization"));
-    if (!key) {
-      reply_error(route->endpoint, *channel, key.error());
-      return;
-    }
-    api_key = std::move(*key);
+  const ApiResult<ApiKey> key = route->needs_key ? admit(request) : ApiKey();
+  if (!key) {
+    reply_error(route->endpoint, *channel, key.error());
+    return;
   }
   const std::string_view encoding = header_value(request, "content-encoding");
   if (!encoding.empty() && encoding != "identity") {
@@ -159,19 +178,25 @@ void Service::State::handle(ServiceRequest request, std::shared_ptr<StreamChanne
                  {}});
     return;
   }
-  answer(*route, std::move(request), std::move(api_key), channel);
+  answer(*route, std::move(request), *key, channel);
 }
 
-void Service::State::answer(const Route& route, ServiceRequest request, std::string api_key,
+ApiResult<ApiKey> Service::State::admit(const ServiceRequest& request) const {
+  const std::lock_guard lock(keys_mutex);
+  return keys.admit(header_value(request, "authorization"));
+}
+
+void Service::State::answer(const Route& route, ServiceRequest request, const ApiKey& key,
                             const std::shared_ptr<StreamChannel>& channel) {
   switch (route.endpoint) {
     case Endpoint::chat:
     case Endpoint::completions:
-      post_generation(route.endpoint, std::move(request), std::move(api_key), channel);
+      post_generation(route.endpoint, std::move(request), key.name, channel);
       return;
     case Endpoint::cache_stats:
+    case Endpoint::cache_tree:
     case Endpoint::cache_reset:
-      post_question(route.endpoint, request, api_key, channel);
+      post_question(route.endpoint, request, key, channel);
       return;
     case Endpoint::models:
       reply_json(route.endpoint, *channel, 200, models_body());
@@ -184,20 +209,34 @@ void Service::State::answer(const Route& route, ServiceRequest request, std::str
       }
       return;
     case Endpoint::health:
-      reply_json(route.endpoint, *channel, draining ? 503 : 200, health_body());
+      answer_health(*channel);
       return;
-    case Endpoint::metrics: {
-      metrics.count_reply(route.endpoint, 200);
-      ReplyHead head;
-      head.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      head.headers = common_headers();
-      send_reply(*channel, std::move(head), metrics.text());
+    case Endpoint::metrics:
+      answer_metrics(key, *channel);
       return;
-    }
     case Endpoint::preflight:
     case Endpoint::none:
-      break;
+      answer_preflight(request, *channel);
+      return;
   }
+}
+
+// All tenants' numbers together.
+void Service::State::answer_metrics(const ApiKey& key, StreamChannel& channel) {
+  if (!key.is_admin) {
+    reply_error(Endpoint::metrics, channel,
+                {403, "admin_key_required",
+                 "/metrics shows the sums over all API keys: it needs an admin key"});
+    return;
+  }
+  metrics.count_reply(Endpoint::metrics, 200);
+  ReplyHead head;
+  head.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  head.headers = common_headers();
+  send_reply(channel, std::move(head), metrics.text());
+}
+
+void Service::State::answer_preflight(const ServiceRequest& request, StreamChannel& channel) {
   metrics.count_reply(Endpoint::preflight, 204);
   ReplyHead head;
   head.status = 204;
@@ -209,49 +248,77 @@ void Service::State::answer(const Route& route, ServiceRequest request, std::str
     head.headers.emplace_back("access-control-allow-headers", "authorization, content-type");
     head.headers.emplace_back("access-control-max-age", "86400");
   }
-  send_reply(*channel, std::move(head), "");
+  send_reply(channel, std::move(head), "");
 }
 
-void Service::State::post_generation(Endpoint endpoint, ServiceRequest request, std::string api_key,
+void Service::State::answer_health(StreamChannel& channel) {
+  const EngineStats stats = engine.stats();
+  const bool has_failed = !stats.failure.empty();
+  JsonWriter json;
+  json.begin_object();
+  json.key("status").text(has_failed ? "failed" : draining ? "stopping" : "ok");
+  if (has_failed) json.key("reason").text(stats.failure);
+  json.key("model").text(options.model_alias);
+  json.key("running").integer(stats.running);
+  json.key("waiting").integer(stats.waiting);
+  const int status = has_failed || draining ? 503 : 200;
+  reply_json(Endpoint::health, channel, status, json.end_object().take());
+}
+
+void Service::State::post_generation(Endpoint endpoint, ServiceRequest request, std::string tenant,
                                      std::shared_ptr<StreamChannel> channel) {
   const std::size_t bytes = request.body.size();
-  auto task = [this, endpoint, body = std::move(request.body), key = std::move(api_key),
+  auto task = [this, endpoint, body = std::move(request.body), name = std::move(tenant),
                accepted_at = Clock::now(),
-               channel] { generate(endpoint, body, key, accepted_at, channel); };
+               channel] { generate(endpoint, body, name, accepted_at, channel); };
   if (prepare_queue.post(bytes, std::move(task))) return;
+  const TaskQueue::Load load = prepare_queue.load();
   reply_error(endpoint, *channel,
-              {503,
-               "overloaded",
-               fmt::format("too many requests wait to be read, expected at most {} of at most {} "
-                           "bytes together",
-                           kTasksMax, kBodiesMax * options.body_bytes_max),
-               {}});
+              {429, "queue_full",
+               fmt::format("{} requests of {} bytes together wait to be read, and this one has {} "
+                           "bytes: expected at most {} requests of {} bytes",
+                           load.tasks, load.bytes, bytes, limits.waiting_bodies_max,
+                           limits.waiting_full_bodies_max * limits.body_bytes_max)});
 }
 
 void Service::State::post_question(Endpoint endpoint, const ServiceRequest& request,
-                                   const std::string& api_key,
-                                   std::shared_ptr<StreamChannel> channel) {
-  const ApiResult<std::optional<std::string>> cache_salt =
-      query_value(split_target(request.target).query, "cache_salt");
-  if (!cache_salt) {
-    reply_error(endpoint, *channel, cache_salt.error());
+                                   const ApiKey& key, std::shared_ptr<StreamChannel> channel) {
+  const std::string_view query = split_target(request.target).query;
+  const ApiResult<std::optional<std::string>> cache_salt = query_value(query, "cache_salt");
+  const ApiResult<std::optional<std::int64_t>> limit =
+      query_integer(query, "limit", 1, limits.tree_runs_max);
+  if (!cache_salt || (endpoint == Endpoint::cache_tree && !limit)) {
+    reply_error(endpoint, *channel, cache_salt ? limit.error() : cache_salt.error());
     return;
   }
-  const std::string salt = tenant_salt(api_key, cache_salt->value_or(""));
-  const auto task = [this, endpoint, salt, channel] {
+  const CacheScope scope = cache_scope(key.name, cache_salt->value_or(""));
+  const std::int64_t runs = limit ? limit->value_or(limits.tree_runs_default) : 0;
+  const auto task = [this, endpoint, scope, runs, is_admin = key.is_admin, channel] {
     if (channel->is_abandoned()) return;
     if (endpoint == Endpoint::cache_reset) {
-      reply_json(endpoint, *channel, 200, format_cache_reset(engine.reset_cache(salt)));
+      reply_json(endpoint, *channel, 200, format_cache_reset(engine.reset_cache(scope)));
+    } else if (endpoint == Endpoint::cache_tree) {
+      reply_json(endpoint, *channel, 200, tree_body(scope, static_cast<std::size_t>(runs)));
     } else {
-      const PromptCacheStats own = engine.cache_stats(salt);
+      const PromptCacheStats own = engine.cache_stats(scope);
+      const EngineStats all = engine.stats();
       reply_json(endpoint, *channel, 200,
-                 format_cache_stats(engine.options(), own, engine.stats()));
+                 format_cache_stats(engine.options(), own, is_admin ? &all : nullptr));
     }
   };
   if (question_queue.post(0, task)) return;
-  reply_error(
-      endpoint, *channel,
-      {503, "overloaded", fmt::format("{} questions wait for the engine already", kTasksMax), {}});
+  reply_error(endpoint, *channel,
+              {429, "queue_full",
+               fmt::format("{} questions wait for the engine, expected at most {}",
+                           question_queue.load().tasks, limits.waiting_bodies_max)});
+}
+
+// One run more than wanted tells whether there are more.
+std::string Service::State::tree_body(const CacheScope& scope, std::size_t most) {
+  std::vector<CacheRun> runs = engine.cache_tree(scope, most + 1);
+  const bool truncated = runs.size() > most;
+  if (truncated) runs = engine.cache_tree(scope, most);
+  return format_cache_tree(scope.tenant, runs, truncated, group_names, unix_milliseconds());
 }
 
 std::string Service::State::model_body() const {
@@ -261,7 +328,7 @@ std::string Service::State::model_body() const {
   json.key("object").text("model");
   json.key("created").integer(started_at);
   json.key("owned_by").text("reprise");
-  json.key("max_model_len").integer(engine.options().context_length);
+  json.key("max_model_len").integer(engine.fitting_length());
   return json.end_object().take();
 }
 
@@ -269,21 +336,10 @@ std::string Service::State::models_body() const {
   return fmt::format("{{\"object\":\"list\",\"data\":[{}]}}", model_body());
 }
 
-std::string Service::State::health_body() const {
-  const EngineStats stats = engine.stats();
-  JsonWriter json;
-  json.begin_object();
-  json.key("status").text(draining ? "stopping" : "ok");
-  json.key("model").text(options.model_alias);
-  json.key("running").integer(stats.running);
-  json.key("waiting").integer(stats.waiting);
-  return json.end_object().take();
-}
-
 // ---- prepare thread ---------------------------------------------------------------------------
 
-void Service::State::generate(Endpoint endpoint, const std::string& body,
-                              const std::string& api_key, Clock::time_point accepted_at,
+void Service::State::generate(Endpoint endpoint, const std::string& body, const std::string& tenant,
+                              Clock::time_point accepted_at,
                               const std::shared_ptr<StreamChannel>& channel) {
   if (channel->is_abandoned()) return;
   if (draining) {
@@ -292,9 +348,13 @@ void Service::State::generate(Endpoint endpoint, const std::string& body,
     return;
   }
   const ReplyKind kind = endpoint == Endpoint::chat ? ReplyKind::chat : ReplyKind::completion;
-  PrepareContext context{
-      &bundle, options.model_alias, api_key, engine.options().context_length, {}};
-  context.json.bytes_max = options.body_bytes_max;
+  const PrepareContext context{.bundle = &bundle,
+                               .model_alias = options.model_alias,
+                               .tenant = tenant,
+                               .context_length = engine.options().context_length,
+                               .fitting_length = engine.fitting_length(),
+                               .limits = limits,
+                               .request_timeout_ms = options.request_timeout_ms};
   ApiResult<PreparedGeneration> prepared = prepare_generation(context, kind, body);
   if (!prepared) {
     reply_error(endpoint, *channel, prepared.error());
@@ -310,10 +370,16 @@ ApiStatus Service::State::submit(ReplyKind kind, PreparedGeneration prepared,
                                  const std::shared_ptr<StreamChannel>& channel) {
   GenerationRequest& generation = prepared.generation;
   GenerationFields& fields = prepared.fields;
+  const std::int64_t timeout_ms = generation.timeout_ms;
+  if (timeout_ms > 0) {
+    const std::int64_t elapsed_ms = milliseconds_since(accepted_at);
+    if (elapsed_ms >= timeout_ms) return std::unexpected(timeout_error(timeout_ms, elapsed_ms));
+    generation.timeout_ms = timeout_ms - elapsed_ms;
+  }
   const std::string_view prefix = kind == ReplyKind::chat ? "chatcmpl" : "cmpl";
   ReplyPlan plan;
   plan.identity = {kind, fmt::format("{}-{:016x}{:08x}", prefix, id_base, ++last_id),
-                   options.model_alias, fingerprint, unix_seconds()};
+                   options.model_alias, fingerprint, unix_milliseconds() / 1000};
   plan.headers = common_headers();
   plan.stop = std::move(fields.stop);
   plan.stream = fields.stream;
@@ -321,13 +387,19 @@ ApiStatus Service::State::submit(ReplyKind kind, PreparedGeneration prepared,
   plan.logprobs = fields.top_logprobs >= 0;
   plan.return_token_ids = fields.return_token_ids;
   if (plan.return_token_ids) plan.prompt_ids = generation.prompt;
+  plan.cache_details = fields.cache_details ? CacheDetails::yes : CacheDetails::no;
   plan.accepted_at = accepted_at;
+  plan.timeout_ms = timeout_ms;
   LiveRequests::Ticket ticket = live.enter();
   const std::uint64_t number = ticket.number();
   generation.sink = std::make_unique<TextSink>(bundle.tokenizer(), std::move(plan), channel,
                                                metrics, std::move(ticket));
   const Result<RequestId> id = engine.submit(std::move(generation));
-  if (!id) return std::unexpected(to_api_error(id.error()));
+  if (!id) {
+    ApiError error = to_api_error(id.error());
+    if (error.status == 429) error.retry_after_seconds = retry_after_seconds(engine.stats());
+    return std::unexpected(std::move(error));
+  }
   live.set_id(number, *id);
   channel->on_abandon([engine = &engine, id = *id] { engine->cancel(id); });
   return {};
@@ -396,6 +468,11 @@ ReplyHead Service::error_reply(int status, std::string_view code, std::string_vi
   head.status = status;
   head.headers = state_->common_headers();
   return head;
+}
+
+void Service::reload_keys(ApiKeys keys) {
+  const std::lock_guard lock(state_->keys_mutex);
+  state_->keys = std::move(keys);
 }
 
 void Service::begin_drain() {

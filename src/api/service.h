@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/api_keys.h"
+#include "api/limits.h"
 #include "api/stream_channel.h"
 
 namespace reprise {
@@ -17,10 +19,11 @@ class Bundle;
 class Engine;
 
 struct ServiceOptions {
-  std::string model_alias;            // the id that /v1/models lists and replies carry
-  std::vector<std::string> api_keys;  // empty: no key needed
-  std::string allowed_origin;         // CORS: "", "*" or one origin
-  std::size_t body_bytes_max = std::size_t{16} << 20;
+  std::string model_alias;     // the id that /v1/models lists and replies carry
+  ApiKeys api_keys;            // none: nobody needs one
+  std::string allowed_origin;  // CORS: "", "*" or one origin
+  std::size_t body_bytes_max = Limits().body_bytes_max;
+  std::int64_t request_timeout_ms = 0;  // of each request, and the most it may ask for; 0: none
   std::int64_t drain_timeout_ms = 10'000;
 };
 
@@ -51,6 +54,9 @@ class Service {
   // Carries the CORS headers, so that a browser's script can read why.
   ReplyHead error_reply(int status, std::string_view code, std::string_view message,
                         std::string& body) const;
+
+  // Any thread: requests that arrive from now on are let in by these keys; running ones go on.
+  void reload_keys(ApiKeys keys);
 
   // New generation requests get 503; running ones may finish until the drain timeout.
   void begin_drain();

@@ -16,6 +16,11 @@ bool TaskQueue::post(std::size_t bytes, std::move_only_function<void()> task) {
   return true;
 }
 
+TaskQueue::Load TaskQueue::load() const {
+  const std::lock_guard lock(mutex_);
+  return {entries_.size(), bytes_};
+}
+
 void TaskQueue::finish() {
   {
     const std::lock_guard lock(mutex_);

@@ -20,6 +20,12 @@ class TaskQueue {
   // False when the queue is full: then the task is gone undone. `bytes`: what the task holds.
   bool post(std::size_t bytes, std::move_only_function<void()> task);
 
+  // What waits now.
+  struct Load {
+    std::size_t tasks = 0, bytes = 0;
+  };
+  Load load() const;
+
   // Does what is queued, then ends the thread. Nothing may be posted any more.
   void finish();
 
@@ -31,7 +37,7 @@ class TaskQueue {
   void run();
 
   const std::size_t tasks_max_, bytes_max_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable posted_;
   std::deque<Entry> entries_;
   std::size_t bytes_ = 0;

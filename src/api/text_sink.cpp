@@ -1,31 +1,21 @@
 // Tokens to reply events.
 #include "api/text_sink.h"
 
+#include <cmath>
+
 #include <fmt/core.h>
 
 #include "api/api_error.h"
 #include "api/reply.h"
 #include "base/log.h"
+#include "text/same_text.h"
 
 namespace reprise {
-namespace {
-
-ApiError end_error(const SequenceEnd& end) {
-  if (end.reason == FinishReason::cancelled) {
-    return {503, "server_stopping", "the server is stopping; the reply was ended", {}};
-  }
-  const std::string what = end.error ? end.error->message : "the reply ended in an unnamed error";
-  const bool exhausted = end.error && end.error->code == Errc::exhausted;
-  if (exhausted) return {503, "overloaded", what, {}};
-  return {500, "generation_failed", what, {}};
-}
-
-}  // namespace
-
 TextSink::TextSink(const Tokenizer& tokenizer, ReplyPlan plan,
                    std::shared_ptr<StreamChannel> channel, Metrics& metrics,
                    LiveRequests::Ticket ticket)
-    : plan_(std::move(plan)),
+    : tokenizer_(tokenizer),
+      plan_(std::move(plan)),
       channel_(std::move(channel)),
       metrics_(metrics),
       ticket_(std::move(ticket)),
@@ -37,8 +27,7 @@ TextSink::~TextSink() = default;
 
 SequenceSink::Verdict TextSink::on_token(const SampledToken& token) {
   if (channel_->is_abandoned()) return Verdict::cancel;
-  if (!has_tokens_) metrics_.observe_first_token(seconds_since_accept());
-  has_tokens_ = true;
+  count_token();
   if (plan_.logprobs) logprobs_.add(token);
   if (plan_.return_token_ids) ids_.push_back(token.id);
   add_text(detokenizer_.push(token.id));
@@ -47,13 +36,29 @@ SequenceSink::Verdict TextSink::on_token(const SampledToken& token) {
   return stopped_ ? Verdict::stop : Verdict::go_on;
 }
 
+bool TextSink::is_same_text(std::span<const TokenId> cached, std::span<const TokenId> prompt) {
+  return reprise::is_same_text(tokenizer_, cached, prompt);
+}
+
+// The times between tokens are the stream's, whether it is read as one or not.
+void TextSink::count_token() {
+  const auto now = std::chrono::steady_clock::now();
+  if (has_tokens_) {
+    metrics_.observe_inter_token(std::chrono::duration<double>(now - last_token_at_).count());
+  } else {
+    metrics_.observe_first_token(seconds_since_accept());
+  }
+  has_tokens_ = true;
+  last_token_at_ = now;
+}
+
 void TextSink::on_end(const SequenceEnd& end) {
   const double seconds = seconds_since_accept();
   metrics_.observe_end(end, seconds);
   spdlog::debug("{}: prompt {} (cached {}), completion {}, {:.0f} ms", plan_.identity.id,
                 end.usage.prompt_tokens, end.usage.cached_tokens, end.usage.completion_tokens,
                 seconds * 1000);
-  if (end.reason == FinishReason::cancelled || end.reason == FinishReason::error) {
+  if (end.reason != FinishReason::stop && end.reason != FinishReason::length) {
     end_in_error(end);
     return;
   }
@@ -124,7 +129,8 @@ void TextSink::end_stream(const SequenceEnd& end) {
   choice.finish_reason = finish_reason(end);
   send_chunk(ChunkPart::finish, choice);
   if (plan_.include_usage) {
-    channel_->push(ReplyData{server_sent_event(format_usage_chunk(plan_.identity, end.usage))});
+    channel_->push(ReplyData{
+        server_sent_event(format_usage_chunk(plan_.identity, end.usage, plan_.cache_details))});
   }
   channel_->push(ReplyData{server_sent_event("[DONE]")});
   channel_->push(ReplyEnd{});
@@ -138,7 +144,7 @@ void TextSink::end_whole(const SequenceEnd& end) {
                                    .logprobs = logprobs,
                                    .token_ids = wanted(ids_),
                                    .prompt_token_ids = wanted(plan_.prompt_ids)},
-                                  end.usage);
+                                  end.usage, plan_.cache_details);
   ReplyHead head;
   head.headers = plan_.headers;
   head.headers.emplace_back("x-reprise-cache", cache_header(end.usage));
@@ -167,6 +173,19 @@ const std::vector<TokenId>* TextSink::wanted(const std::vector<TokenId>& ids) co
 
 std::string_view TextSink::finish_reason(const SequenceEnd& end) const {
   return stopped_ || end.reason == FinishReason::stop ? "stop" : "length";
+}
+
+ApiError TextSink::end_error(const SequenceEnd& end) const {
+  if (end.reason == FinishReason::cancelled) {
+    return {503, "server_stopping", "the server is stopping; the reply was ended"};
+  }
+  if (end.reason == FinishReason::timeout)
+    return timeout_error(plan_.timeout_ms, std::llround(seconds_since_accept() * 1000));
+  const std::string what = end.error ? end.error->message : "the reply ended in an unnamed error";
+  const Errc code = end.error ? end.error->code : Errc::corrupt;
+  if (code == Errc::exhausted) return {503, "overloaded", what};
+  if (code == Errc::io) return {503, "engine_failed", what};
+  return {500, "generation_failed", what};
 }
 
 double TextSink::seconds_since_accept() const {

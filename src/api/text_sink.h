@@ -1,11 +1,14 @@
 // A request's tokens on their way to text: detokenised, stopped at stop strings, written as reply.
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "api/api_error.h"
 #include "api/live_requests.h"
 #include "api/logprobs.h"
 #include "api/metrics.h"
@@ -24,10 +27,12 @@ struct ReplyPlan {
   std::vector<std::string> stop;
   bool stream = false;
   bool include_usage = false;
+  CacheDetails cache_details = CacheDetails::no;
   bool logprobs = false;
   bool return_token_ids = false;
   std::vector<TokenId> prompt_ids;  // filled when return_token_ids
   std::chrono::steady_clock::time_point accepted_at;
+  std::int64_t timeout_ms = 0;  // counted from accepted_at; 0: none
 };
 
 // Runs on the engine thread, so that the verdict to stop does not depend on timing; does nothing
@@ -43,8 +48,10 @@ class TextSink final : public SequenceSink {
   Verdict on_token(const SampledToken& token) override;
   void on_end(const SequenceEnd& end) override;
   void on_prompt_done(const Usage& usage) override { head_usage_ = usage; }
+  bool is_same_text(std::span<const TokenId> cached, std::span<const TokenId> prompt) override;
 
  private:
+  void count_token();
   void add_text(std::string text);
   void finish_text();
   void send_text_chunk();
@@ -55,8 +62,10 @@ class TextSink final : public SequenceSink {
   void end_in_error(const SequenceEnd& end);
   const std::vector<TokenId>* wanted(const std::vector<TokenId>& ids) const;
   std::string_view finish_reason(const SequenceEnd& end) const;
+  ApiError end_error(const SequenceEnd& end) const;
   double seconds_since_accept() const;
 
+  const Tokenizer& tokenizer_;
   ReplyPlan plan_;
   std::shared_ptr<StreamChannel> channel_;
   Metrics& metrics_;
@@ -69,6 +78,7 @@ class TextSink final : public SequenceSink {
   std::vector<TokenId> ids_;  // not sent yet
   bool stopped_ = false;      // a stop string was found
   bool has_tokens_ = false;
+  std::chrono::steady_clock::time_point last_token_at_;
   bool head_sent_ = false;
 };
 

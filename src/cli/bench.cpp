@@ -1,6 +1,6 @@
 // `reprise bench`: the time of one forward pass of r rows at depth d, as JSON. Rows 1 is decoding:
 // the median of single steps, logits included; more rows are a prefill that ends in one row of
-// logits.
+// logits. With --scenario: conversations with a server (scenario.h).
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/scenario.h"
 #include "cli/stack.h"
 #include "model/decoder.h"
 
@@ -122,6 +123,11 @@ JsonObject measure(Bench& bench, int depth, int rows, int repetitions) {
 }  // namespace
 
 int run_bench(const Options& options) {
+  if (!options.scenario.empty()) return run_scenario(options);
+  if (!options.url.empty() || options.check) {
+    return report({Errc::invalid_argument, "only with --scenario",
+                   options.check ? "--check" : "--url"});
+  }
   Result<std::vector<int>> depths = parse_list(options.depths, 0, 1 << 24, "--depths");
   if (!depths) return report(depths.error());
   const Result<std::vector<int>> rows = parse_list(options.rows, 1, 4096, "--rows");

@@ -83,6 +83,14 @@ Status set_log_level(std::string& target, std::string_view text) {
   return set_text(target, text);
 }
 
+Status set_scenario(std::string& target, std::string_view text) {
+  constexpr std::string_view kScenarios[] = {"chat", "agent", "branch", "storm"};
+  if (std::ranges::find(kScenarios, text) == std::end(kScenarios)) {
+    return refuse(text, "chat, agent, branch or storm");
+  }
+  return set_text(target, text);
+}
+
 constexpr const char* kAll = "serve run generate bench inspect";
 constexpr const char* kModel = "serve run generate bench";
 constexpr const char* kSample = "run generate";
@@ -92,13 +100,14 @@ constexpr std::array kOptions = {
     OptionSpec{"-m,--model", "REPRISE_MODEL", "PATH", "", kModel,
                "GGUF file or folder of the model",
                [](Options& o, std::string_view t) { return set_text(o.model, t); }},
-    OptionSpec{"--host", "REPRISE_HOST", "ADDRESS", "127.0.0.1", "serve", "address to listen on",
+    OptionSpec{"--host", "REPRISE_HOST", "ADDRESS", "127.0.0.1", "serve cache",
+               "address to listen on; cache: of the running server",
                [](Options& o, std::string_view t) -> Status {
                  // An empty name would mean every address of the machine.
                  if (t.empty()) return refuse(t, "an address or a name");
                  return set_text(o.host, t);
                }},
-    OptionSpec{"--port", "REPRISE_PORT", "N", "8080", "serve",
+    OptionSpec{"--port", "REPRISE_PORT", "N", "8080", "serve cache",
                "port to listen on; 0: the system chooses",
                [](Options& o, std::string_view t) { return set_number(o.port, t, 0, 65535); }},
     OptionSpec{"-t,--threads", "REPRISE_THREADS", "N", "CPUs allowed", kModel,
@@ -112,8 +121,9 @@ constexpr std::array kOptions = {
     OptionSpec{"-a,--alias", "REPRISE_ALIAS", "NAME", "file name", "serve",
                "model id in /v1/models and in replies",
                [](Options& o, std::string_view t) { return set_text(o.alias, t); }},
-    OptionSpec{"--api-key", "REPRISE_API_KEY", "KEY", "none needed", "serve",
-               "key that requests must carry (Authorization: Bearer); several: comma-separated",
+    OptionSpec{"--api-key", "REPRISE_API_KEY", "KEY", "none needed", "serve cache",
+               "key that requests must carry (Authorization: Bearer); several: comma-separated; "
+               "cache: sends the first",
                [](Options& o, std::string_view t) -> Status {
                  for (std::size_t at = 0; at <= t.size();) {
                    const std::size_t end = std::min(t.find(',', at), t.size());
@@ -123,18 +133,30 @@ constexpr std::array kOptions = {
                  }
                  return {};
                }},
+    OptionSpec{"--api-key-file", "REPRISE_API_KEY_FILE", "PATH", "", "serve",
+               "more keys, one a line: NAME KEY or NAME KEY admin; read again on SIGHUP",
+               [](Options& o, std::string_view t) -> Status {
+                 // An empty name would leave the server open to everybody.
+                 if (t.empty()) return refuse(t, "the path of a file");
+                 return set_text(o.api_key_file, t);
+               }},
     OptionSpec{"--cors-origin", "REPRISE_CORS_ORIGIN", "ORIGIN", "off", "serve",
                "origin that browsers may call from; * for any",
                [](Options& o, std::string_view t) { return set_text(o.cors_origin, t); }},
     OptionSpec{"--parallel", "REPRISE_PARALLEL", "N", "8", "serve", "sequences running at once",
                [](Options& o, std::string_view t) { return set_number(o.parallel, t, 1, 256); }},
     OptionSpec{"--max-queue", "REPRISE_MAX_QUEUE", "N", "256", "serve",
-               "requests that may wait; more get 503",
+               "requests that may wait; more get 429",
                [](Options& o, std::string_view t) { return set_number(o.queue, t, 1, 1'000'000); }},
     OptionSpec{"--max-body", "REPRISE_MAX_BODY", "BYTES", "16MiB", "serve", "largest request body",
                [](Options& o, std::string_view t) -> Status {
                  TRY_ASSIGN(o.body_bytes_max, parse_bytes(t, memory_limit_bytes()));
                  return {};
+               }},
+    OptionSpec{"--request-timeout", "REPRISE_REQUEST_TIMEOUT", "SECONDS", "0", "serve",
+               "longest time from a request's acceptance to its end; 0: no limit",
+               [](Options& o, std::string_view t) {
+                 return set_number(o.request_timeout_seconds, t, 0, 86'400);
                }},
     OptionSpec{
         "--drain-timeout", "REPRISE_DRAIN_TIMEOUT", "SECONDS", "10", "serve",
@@ -168,6 +190,12 @@ constexpr std::array kOptions = {
                [](Options& o, std::string_view t) {
                  return set_number<Position>(o.cache_min_prefix, t, 1, kPositionMax);
                }},
+    OptionSpec{"--cache-pin-max", "REPRISE_CACHE_PIN_MAX", "BYTES", "25%", "serve",
+               "what cache_pin_seconds may hold for one API key: bytes, or % of the capacity",
+               [](Options& o, std::string_view t) -> Status {
+                 TRY(parse_share(t, 0));
+                 return set_text(o.cache_pin_max, t);
+               }},
     OptionSpec{
         "--cache-store", "REPRISE_CACHE_STORE", "FORM", "reference", "serve",
         "reference, or materialised: every hit goes through the snapshot contract (for tests)",
@@ -175,6 +203,10 @@ constexpr std::array kOptions = {
     OptionSpec{"--step-ms", "REPRISE_STEP_MS", "MS", "250", "serve",
                "longest step to plan: running streams wait no longer for a prefill",
                [](Options& o, std::string_view t) { return set_number(o.step_ms, t, 1, 60'000); }},
+    OptionSpec{
+        "--decode-ms", "REPRISE_DECODE_MS", "MS", "100", "serve",
+        "a step with running streams takes at most",
+        [](Options& o, std::string_view t) { return set_number(o.decode_ms, t, 1, 60'000); }},
     OptionSpec{
         "--prefill-rows", "REPRISE_PREFILL_ROWS", "N", "512", "serve run generate",
         "most prompt tokens of one step",
@@ -206,6 +238,14 @@ constexpr std::array kOptions = {
                  return set_number<std::int64_t>(o.seed, t, 0,
                                                  std::numeric_limits<std::int64_t>::max());
                }},
+    OptionSpec{
+        "--scenario", "", "NAME", "", "bench",
+        "conversations with a server of its own, or the one at --url: chat, agent, branch or "
+        "storm",
+        [](Options& o, std::string_view t) { return set_scenario(o.scenario, t); }},
+    OptionSpec{
+        "--check", "", "on|off", "off", "bench", "with --scenario: exit 1 when a bar is missed",
+        [](Options& o, std::string_view t) { return set_switch(o.check, t.empty() ? "on" : t); }},
     OptionSpec{"--depths", "", "LIST", "0,512,2048", "bench",
                "tokens in the cache before measuring",
                [](Options& o, std::string_view t) { return set_text(o.depths, t); }},
@@ -214,6 +254,18 @@ constexpr std::array kOptions = {
     OptionSpec{
         "--repetitions", "", "N", "3", "bench", "samples of each; the median is reported",
         [](Options& o, std::string_view t) { return set_number(o.repetitions, t, 1, 1000); }},
+    OptionSpec{"--url", "", "URL", "", "bench cache",
+               "a running server, http://HOST:PORT; cache: in place of --host and --port",
+               [](Options& o, std::string_view t) { return set_text(o.url, t); }},
+    OptionSpec{"--cache-salt", "", "TEXT", "", "cache",
+               "look at the entries of requests with this cache_salt",
+               [](Options& o, std::string_view t) { return set_text(o.cache_salt, t); }},
+    OptionSpec{
+        "--json", "", "on|off", "off", "cache", "print the server's own JSON instead of a tree",
+        [](Options& o, std::string_view t) { return set_switch(o.json, t.empty() ? "on" : t); }},
+    OptionSpec{
+        "--reset", "", "on|off", "off", "cache", "drop the entries instead of showing them",
+        [](Options& o, std::string_view t) { return set_switch(o.reset, t.empty() ? "on" : t); }},
     OptionSpec{"--isa", "REPRISE_FORCE_ISA", "NAME", "the best", kModel,
                "kernels to use: scalar or avx2 (the answers are the same)",
                [](Options& o, std::string_view t) { return set_text(o.isa, t); }},
@@ -249,6 +301,16 @@ Result<std::size_t> parse_bytes(std::string_view text, std::size_t whole) {
     return refuse(text, "a number with B, K, M, G, KiB, MiB, GiB or %");
   }
   return static_cast<std::size_t>(bytes);
+}
+
+Result<std::size_t> parse_share(std::string_view text, std::size_t whole) {
+  if (text == "0" || text == "0%" || text == "off") return std::size_t{0};
+  if (!text.ends_with('%')) return parse_bytes(text, whole);
+  // The share of a small whole may round to nothing; its text is right all the same.
+  constexpr std::size_t kWhole = std::size_t{1} << 50;
+  TRY_ASSIGN(const std::size_t share, parse_bytes(text, kWhole));
+  return static_cast<std::size_t>(static_cast<double>(whole) * static_cast<double>(share) /
+                                  static_cast<double>(kWhole));
 }
 
 }  // namespace reprise

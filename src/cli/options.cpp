@@ -28,7 +28,9 @@ bool is_switch(const OptionSpec& option) {
   return std::string_view(option.value) == "on|off";
 }
 
-// CLI11 would have a callback throw; ours leaves the first error here instead.
+// What one command's words and environment say. CLI11 runs the callbacks of the commands that are
+// not asked for too, where the environment has a value: one state for all would let it overrule
+// flags. CLI11 would have a callback throw; ours leaves the first error here instead.
 struct ParseState {
   Options options;
   std::optional<Error> error;
@@ -90,7 +92,7 @@ bool OptionSpec::belongs_to(std::string_view command) const {
 
 Result<ParsedCommand> parse_command_line(const std::vector<std::string>& arguments) {
   ParsedCommand parsed;
-  ParseState state;
+  std::vector<ParseState> states(command_table().size());  // never grows: the callbacks point in
   CLI::App app(
       "reprise: an LLM server for CPUs whose conversations never pay twice for the same tokens");
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
@@ -99,6 +101,7 @@ Result<ParsedCommand> parse_command_line(const std::vector<std::string>& argumen
   for (const CommandSpec& spec : command_table()) {
     CLI::App* command = app.add_subcommand(spec.name, spec.help);
     command->allow_extras();
+    ParseState& state = states[commands.size()];
     for (const OptionSpec& option : option_table()) {
       if (option.belongs_to(spec.name)) add_option(*command, option, state);
     }
@@ -133,6 +136,7 @@ Result<ParsedCommand> parse_command_line(const std::vector<std::string>& argumen
     const std::vector<std::string> unknown = commands[i]->remaining();
     if (!unknown.empty())
       return std::unexpected(unknown_word(unknown.front(), command_table()[i].name));
+    ParseState& state = states[i];
     if (state.error) return std::unexpected(*state.error);
     parsed.command = &command_table()[i];
     parsed.options = std::move(state.options);

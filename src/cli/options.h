@@ -25,11 +25,13 @@ struct Options {
   Position context_length = 0;  // 0: the model's own
   std::string alias;
   std::vector<std::string> api_keys;
+  std::string api_key_file;  // "": none
   std::string cors_origin;
   int parallel = 8;
   int queue = 256;
   std::size_t body_bytes_max = std::size_t{16} << 20;
   int drain_seconds = 10;
+  int request_timeout_seconds = 0;  // 0: none
 
   kernels::KvType kv_type = kernels::KvType::f16;
   Quantization quantize = Quantization::none;
@@ -37,8 +39,10 @@ struct Options {
   std::size_t cache_bytes = 0;  // 0: chosen from free memory
   std::int64_t cache_ttl_seconds = 0;
   Position cache_min_prefix = 16;
+  std::string cache_pin_max = "25%";  // of the capacity: parse_share
   CacheStore cache_store = CacheStore::reference;
   int step_ms = 250;
+  int decode_ms = 100;
   int prefill_rows = 512;
 
   std::string prompt;
@@ -54,6 +58,13 @@ struct Options {
   std::string depths = "0,512,2048";
   std::string rows = "1,512";
   int repetitions = 3;
+  std::string scenario;  // "": measure passes
+  bool check = false;
+
+  std::string url;
+  std::string cache_salt;
+  bool json = false;
+  bool reset = false;
 };
 
 struct OptionSpec {
@@ -92,5 +103,8 @@ std::string options_markdown();
 
 // "4096", "512M", "2GiB", "25%" (of `whole`) -> bytes. Errors: invalid_argument.
 Result<std::size_t> parse_bytes(std::string_view text, std::size_t whole);
+
+// The same, and "0", "0%" or "off" for nothing.
+Result<std::size_t> parse_share(std::string_view text, std::size_t whole);
 
 }  // namespace reprise

@@ -34,27 +34,49 @@ std::string base_url(const std::string& host, int port) {
                                              : fmt::format("http://[{}]:{}", host, port);
 }
 
+// What SIGHUP does: takes the file's keys anew; a broken file changes nothing.
+void read_keys_again(const Options& options, Service& service) {
+  Result<ApiKeys> keys = ApiKeys::load(options.api_keys, options.api_key_file);
+  if (!keys) {
+    spdlog::error("the API keys stay as they were: {}", keys.error().message);
+    return;
+  }
+  spdlog::info("{} API keys from now on", keys->size());
+  service.reload_keys(std::move(*keys));
+}
+
+ServiceOptions service_options_from(const Options& options, ApiKeys keys) {
+  ServiceOptions service;
+  service.model_alias =
+      options.alias.empty() ? std::filesystem::path(options.model).stem().string() : options.alias;
+  service.api_keys = std::move(keys);
+  service.allowed_origin = options.cors_origin;
+  service.body_bytes_max = options.body_bytes_max;
+  service.request_timeout_ms = std::int64_t{1000} * options.request_timeout_seconds;
+  service.drain_timeout_ms = std::int64_t{1000} * options.drain_seconds;
+  return service;
+}
+
 }  // namespace
 
 int run_serve(const Options& options) {
-  // A log whose reader left must not end the server.
+  // A log whose reader left must not end the server, nor a SIGHUP before it serves.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+  if (const Status log = configure_log(options.log_level); !log) return report(log.error());
+  Result<ApiKeys> keys = ApiKeys::load(options.api_keys, options.api_key_file);
+  if (!keys) return report(keys.error());
+  const bool needs_key = keys->size() > 0;
   Result<Stack> stack = Stack::load(options);
   if (!stack) return report(stack.error());
   if (const Status started = stack->start_engine(options); !started) return report(started.error());
-
-  ServiceOptions service_options;
-  service_options.model_alias =
-      options.alias.empty() ? std::filesystem::path(options.model).stem().string() : options.alias;
-  service_options.api_keys = options.api_keys;
-  service_options.allowed_origin = options.cors_origin;
-  service_options.body_bytes_max = options.body_bytes_max;
-  service_options.drain_timeout_ms = std::int64_t{1000} * options.drain_seconds;
-  Service service(*stack->bundle, *stack->engine, service_options);
+  Service service(*stack->bundle, *stack->engine, service_options_from(options, std::move(*keys)));
 
   ServerOptions server_options;
   server_options.host = options.host;
   server_options.port = static_cast<std::uint16_t>(options.port);
+  if (!options.api_key_file.empty())
+    server_options.on_hangup = [&] { read_keys_again(options, service); };
   Result<std::unique_ptr<Server>> server = Server::listen(service, server_options);
   if (!server) return report(server.error());
 
@@ -63,18 +85,8 @@ int run_serve(const Options& options) {
   spdlog::info("context {} tokens, {} MiB for keys and values, prompt cache {}",
                engine.context_length, engine.kv_budget_bytes >> 20,
                engine.cache.enabled ? "on" : "off");
-  const std::size_t whole_context = stack->bundle->model()
-                                        .config()
-                                        .kv_layout(engine.kv_type)
-                                        .sequence_bytes(engine.context_length);
-  if (whole_context > engine.kv_budget_bytes) {
-    spdlog::warn(
-        "a full context takes {} MiB, more than --prompt-cache-capacity: longer replies end in "
-        "errors",
-        whole_context >> 20);
-  }
-  fmt::print("reprise serves {} at {}\n\n  {}\n\n", service_options.model_alias, url,
-             curl_line(url, stack->bundle->has_chat_template(), !options.api_keys.empty()));
+  fmt::print("reprise serves {} at {}\n\n  {}\n\n", service.options().model_alias, url,
+             curl_line(url, stack->bundle->has_chat_template(), needs_key));
   std::fflush(stdout);
   (*server)->run(true);
   // The server's signal handling ends with it: one more signal, while memory is given back, must
@@ -82,6 +94,7 @@ int run_serve(const Options& options) {
   server->reset();
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
   spdlog::info("stopped");
   return 0;
 }

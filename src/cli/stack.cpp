@@ -32,6 +32,35 @@ class ProgressLine {
   int shown_ = -1;
 };
 
+// Of one page of each group.
+std::size_t column_bytes(const KvLayout& layout) {
+  std::size_t bytes = 0;
+  for (const SpanGroup& group : layout.groups) bytes += group.page_bytes();
+  return bytes;
+}
+
+Result<EngineOptions> engine_options_from(const Options& options, const ModelConfig& config) {
+  EngineOptions engine;
+  engine.context_length =
+      options.context_length > 0 ? options.context_length : config.context_length;
+  engine.sequences_max = options.parallel;
+  engine.queue_max = static_cast<std::size_t>(options.queue);
+  engine.prefill_rows_max = options.prefill_rows;
+  engine.step_target_ms = options.step_ms;
+  engine.decode_target_ms = options.decode_ms;
+  engine.kv_type = options.kv_type;
+  engine.kv_budget_bytes =
+      options.cache_bytes > 0 ? options.cache_bytes : memory_available_bytes() / 2;
+  engine.cache.enabled = options.prompt_cache;
+  engine.cache.store = options.cache_store;
+  engine.cache.min_prefix = options.cache_min_prefix;
+  engine.cache.ttl_ms = options.cache_ttl_seconds * 1000;
+  TRY_ASSIGN(const std::size_t share, parse_share(options.cache_pin_max, engine.kv_budget_bytes));
+  engine.cache.pinned_bytes_max = std::min(2 * share, engine.kv_budget_bytes / 2);
+  engine.cache.pinned_bytes_per_tenant = std::min(share, engine.cache.pinned_bytes_max);
+  return engine;
+}
+
 }  // namespace
 
 int report(const Error& error) {
@@ -73,24 +102,10 @@ Result<Stack> Stack::load(const Options& options) {
 
 Status Stack::start_engine(const Options& options) {
   const ModelConfig& config = bundle->model().config();
-  EngineOptions engine_options;
-  engine_options.context_length =
-      options.context_length > 0 ? options.context_length : config.context_length;
-  engine_options.sequences_max = options.parallel;
-  engine_options.queue_max = static_cast<std::size_t>(options.queue);
-  engine_options.prefill_rows_max = options.prefill_rows;
-  engine_options.step_target_ms = options.step_ms;
-  engine_options.kv_type = options.kv_type;
-  engine_options.kv_budget_bytes =
-      options.cache_bytes > 0 ? options.cache_bytes : memory_available_bytes() / 2;
-  engine_options.cache.enabled = options.prompt_cache;
-  engine_options.cache.store = options.cache_store;
+  TRY_ASSIGN(EngineOptions engine_options, engine_options_from(options, config));
   engine_options.cache.words = bundle->model().snapshot_words();
-  engine_options.cache.min_prefix = options.cache_min_prefix;
-  engine_options.cache.ttl_ms = options.cache_ttl_seconds * 1000;
-  std::size_t column = 0;
-  for (const SpanGroup& group : config.kv_layout(options.kv_type).groups)
-    column += group.page_bytes();
+  const KvLayout layout = config.kv_layout(options.kv_type);
+  const std::size_t column = column_bytes(layout);
   if (engine_options.kv_budget_bytes < 2 * column) {
     return fail(Errc::exhausted,
                 fmt::format("got {} bytes, but {} tokens of this model take {} bytes",
@@ -98,6 +113,25 @@ Status Stack::start_engine(const Options& options) {
                 "--prompt-cache-capacity");
   }
   engine = std::make_unique<Engine>(bundle->model(), *kernels, *pool, engine_options);
+  const Position fits = engine->fitting_length();
+  const Position asked = engine_options.context_length;
+  if (fits >= asked) return {};
+  const std::size_t needed = layout.sequence_bytes(asked) + column;
+  if (options.context_length > 0) {
+    engine.reset();
+    return fail(Errc::exhausted,
+                fmt::format("got {} tokens, which need {} bytes of keys and values; the budget of "
+                            "{} bytes (--prompt-cache-capacity) holds {} tokens",
+                            asked, needed, engine_options.kv_budget_bytes, fits),
+                "--ctx-size");
+  }
+  spdlog::warn(
+      "the context is {} tokens, not the model's {}: those need {} bytes of keys and values, the "
+      "budget (--prompt-cache-capacity) is {}",
+      fits, asked, needed, engine_options.kv_budget_bytes);
+  engine_options.context_length = fits;
+  engine.reset();  // its buffers go before the new ones come
+  engine = std::make_unique<Engine>(bundle->model(), *kernels, *pool, std::move(engine_options));
   return {};
 }
 

@@ -20,8 +20,8 @@ struct Stack {
   // Loads the model with a progress line on stderr. Errors: as Bundle::load, and invalid_argument
   // for options that the model contradicts.
   static Result<Stack> load(const Options& options);
-  // Starts the engine. Errors: exhausted when the KV budget cannot hold one full context page
-  // column.
+  // Starts the engine. Errors: exhausted when the KV budget cannot hold two page columns, or not
+  // the context that was asked for; where none was, the context is what the budget holds.
   Status start_engine(const Options& options);
 };
 

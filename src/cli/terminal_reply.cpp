@@ -64,6 +64,7 @@ GenerationRequest make_request(Stack& stack, const Options& options, PreparedPro
   request.max_tokens = options.max_tokens > 0 ? options.max_tokens : room;
   request.prompt = std::move(prompt.ids);
   request.history_boundary = prompt.history_boundary;
+  request.turn_ends = std::move(prompt.turn_ends);
   request.sampling = {
       options.temperature, options.top_k, options.top_p, options.min_p,
       options.seed >= 0 ? static_cast<std::uint64_t>(options.seed) : std::random_device{}()};

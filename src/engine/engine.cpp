@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "engine/inbox.h"
 #include "engine/scheduler.h"
 #include "kernels/float_environment.h"
@@ -20,6 +21,23 @@ namespace {
 constexpr std::int64_t kExpiryMs = 1000;  // between looks for entries past their time to live
 constexpr std::int64_t kSumsMs = 250;     // age of the published sums over all salts, at most
 
+// What a sequence that runs alone needs at most on its way to `length` tokens: while a page is
+// written a windowed group holds one page more than it keeps.
+std::size_t bytes_alone(const KvLayout& layout, Position length) {
+  std::size_t bytes = layout.sequence_bytes(length);
+  for (const SpanGroup& group : layout.groups) bytes += group.page_bytes();
+  return bytes;
+}
+
+Position longest_fitting(const KvLayout& layout, const EngineOptions& options) {
+  Position fits = 0, too_long = options.context_length + 1;
+  while (fits + 1 < too_long) {
+    const Position middle = fits + (too_long - fits) / 2;
+    (bytes_alone(layout, middle) <= options.kv_budget_bytes ? fits : too_long) = middle;
+  }
+  return fits;
+}
+
 }  // namespace
 
 struct Engine::State {
@@ -28,6 +46,7 @@ struct Engine::State {
       : options(std::move(engine_options)),
         layout(model.config().kv_layout(options.kv_type)),
         vocabulary(model.config().vocabulary),
+        fitting_length(longest_fitting(layout, options)),
         inbox(static_cast<std::size_t>(options.sequences_max) + options.queue_max),
         scheduler(model, kernels, pool, options) {
     publish_stats();
@@ -36,6 +55,7 @@ struct Engine::State {
 
   void run();
   void handle(Inbox::Notes notes);
+  void step();
   void settle();
   void expire_now_and_then();
   void publish_stats();
@@ -45,8 +65,10 @@ struct Engine::State {
   const EngineOptions options;
   const KvLayout layout;
   const int vocabulary;
+  const Position fitting_length;
   Inbox inbox;
   Scheduler scheduler;  // engine thread only, once that runs
+  std::string failure;  // engine thread only; not empty: nothing runs any more
   EngineClock::time_point expired_at = EngineClock::now();
   EngineClock::time_point summed_at = expired_at;
   mutable std::mutex published_mutex;
@@ -59,17 +81,33 @@ struct Engine::State {
 void Engine::State::run() {
   DCHECK(kernels::float_environment_is_default());
   const bool has_ttl = options.cache.enabled && options.cache.ttl_ms > 0;
-  for (bool stopping = false; !stopping;) {
-    if (!scheduler.has_work()) {
+  for (bool stopping = false, compacts = false; !stopping;) {
+    if (!scheduler.has_work() && !compacts) {
       inbox.wait_for_note(has_ttl ? std::optional(kExpiryMs) : std::nullopt);
     }
     Inbox::Notes notes = inbox.take();
     stopping = notes.stop;
     handle(std::move(notes));
-    if (scheduler.has_ends()) settle();  // cancelled ones need not wait for the step
-    if (scheduler.has_work()) scheduler.step();
+    scheduler.end_late();
+    if (!failure.empty()) scheduler.fail(failure);  // what arrived while it happened
+    if (scheduler.has_ends()) settle();             // cancelled ones need not wait for the step
+    if (scheduler.has_work()) step();
     if (has_ttl) expire_now_and_then();
     settle();
+    compacts = scheduler.compact();
+  }
+}
+
+// Trouble in the middle of a step, such as memory that the system does not give (libraries throw):
+// nothing that the step left behind can be trusted, so nothing goes on from it.
+void Engine::State::step() {
+  try {
+    scheduler.step();
+  } catch (const std::exception& error) {
+    failure = error.what();
+    spdlog::error("the engine failed: {}", failure);
+    inbox.fail(failure);
+    scheduler.fail(failure);
   }
 }
 
@@ -87,13 +125,17 @@ void Engine::State::handle(Inbox::Notes notes) {
   for (const RequestId id : notes.cancellations) scheduler.cancel(id);
   if (notes.cancel_all || notes.stop) scheduler.cancel_all();
   for (auto& question : notes.resets) {
-    const PromptCache::ResetOutcome outcome = scheduler.prompt_cache().reset(question.salt);
+    const PromptCache::ResetOutcome outcome = scheduler.prompt_cache().reset(question.scope);
     summed_at = {};
     publish_stats();  // before the answer: whoever hears it may look at once
     question.answer.set_value(outcome);
   }
   for (auto& question : notes.stats) {
-    question.answer.set_value(std::as_const(scheduler).prompt_cache().stats(question.salt));
+    question.answer.set_value(std::as_const(scheduler).prompt_cache().stats(question.scope));
+  }
+  for (auto& question : notes.trees) {
+    question.answer.set_value(
+        std::as_const(scheduler).prompt_cache().tree(question.scope, question.most));
   }
 }
 
@@ -108,6 +150,7 @@ void Engine::State::expire_now_and_then() {
 // request ended, nothing runs), else now and then.
 void Engine::State::publish_stats() {
   EngineStats stats = scheduler.stats();
+  stats.refused_full = inbox.refused_full();
   const EngineClock::time_point now = EngineClock::now();
   const bool sums = scheduler.has_ends() || !scheduler.has_work() ||
                     now - summed_at >= std::chrono::milliseconds(kSumsMs);
@@ -177,13 +220,22 @@ Status Engine::State::check(const GenerationRequest& request) const {
                 "history_boundary");
   }
   TRY(check_sampling(request.sampling, request.top_logprobs));
-  std::size_t least_bytes = layout.sequence_bytes(prompt);
-  for (const SpanGroup& group : layout.groups) least_bytes += group.page_bytes();
-  if (least_bytes > options.kv_budget_bytes) {
+  // The last token of a reply is never forwarded.
+  const Position longest = prompt + request.max_tokens - 1;
+  if (longest > fitting_length) {
     return fail(Errc::exhausted,
-                fmt::format("{} prompt tokens need {} bytes of keys and values, the budget is {}",
-                            prompt, least_bytes, options.kv_budget_bytes),
-                "prompt");
+                fmt::format("{} prompt tokens and max_tokens {} need {} bytes of keys and values; "
+                            "the budget of {} holds {} tokens",
+                            prompt, request.max_tokens, bytes_alone(layout, longest),
+                            options.kv_budget_bytes, fitting_length),
+                prompt > fitting_length ? "prompt" : "max_tokens");
+  }
+  const bool are_ends_sorted = std::ranges::is_sorted(request.turn_ends);
+  if (!request.turn_ends.empty() &&
+      (!are_ends_sorted || request.turn_ends.front() < 1 || request.turn_ends.back() > prompt)) {
+    return fail(Errc::invalid_argument,
+                fmt::format("turn ends are not ascending places of the prompt's {} tokens", prompt),
+                "turn_ends");
   }
   return {};
 }
@@ -218,12 +270,20 @@ EngineStats Engine::stats() const {
   return state_->published;
 }
 
-PromptCacheStats Engine::cache_stats(const std::string& salt) {
-  return state_->inbox.ask_stats(salt).get();
+PromptCacheStats Engine::cache_stats(const CacheScope& scope) {
+  return state_->inbox.ask_stats(scope).get();
 }
 
-PromptCache::ResetOutcome Engine::reset_cache(const std::string& salt) {
-  return state_->inbox.ask_reset(salt).get();
+PromptCache::ResetOutcome Engine::reset_cache(const CacheScope& scope) {
+  return state_->inbox.ask_reset(scope).get();
+}
+
+std::vector<CacheRun> Engine::cache_tree(const CacheScope& scope, std::size_t most) {
+  return state_->inbox.ask_tree(scope, most).get();
+}
+
+Position Engine::fitting_length() const {
+  return state_->fitting_length;
 }
 
 const EngineOptions& Engine::options() const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -22,10 +23,14 @@ struct EngineOptions {
   std::size_t queue_max = 256;      // waiting requests; more are refused (exhausted)
   int prefill_rows_max = 512;       // rows of one step
   double step_target_ms = 250;      // a step is planned not to take longer, at measured speed
+  double decode_target_ms = 100;    // a step with both prefill and running streams
+  std::int64_t ageing_ms = 15'000;  // waiting so long raises a request's priority by one
   std::size_t kv_budget_bytes = 0;  // the ledger: running and cached KV together
   kernels::KvType kv_type = kernels::KvType::f16;
   PromptCacheOptions cache;
   bool check_invariants = false;  // after every step (tests)
+  // Called before every forward pass (tests): what it throws is trouble inside the step.
+  std::function<void()> before_forward = {};
 };
 
 // A published copy of the engine's gauges and counters; reading it never waits for a step.
@@ -34,7 +39,10 @@ struct EngineStats {
   std::uint64_t requests = 0, steps = 0;
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, forwarded_rows = 0, completion_tokens = 0;
   std::uint64_t preemptions = 0;  // sequences that gave up their pages and went back to the queue
-  std::uint64_t ends_stop = 0, ends_length = 0, ends_cancelled = 0, ends_error = 0;
+  std::uint64_t ends_stop = 0, ends_length = 0, ends_cancelled = 0, ends_timeout = 0,
+                ends_error = 0;
+  std::uint64_t refused_full = 0;      // requests that found the queue full
+  std::string failure;                 // why the engine takes no requests any more; empty: it does
   double prefill_rows_per_second = 0;  // the measured speed that chunks are sized by
   std::size_t kv_budget_bytes = 0, kv_used_bytes = 0, kv_committed_bytes = 0;
   std::size_t sequence_pages_bytes = 0;  // pages that running sequences refer to
@@ -51,8 +59,9 @@ class Engine {
   ~Engine();  // ends every request as cancelled, then joins
 
   // Any thread. Errors: invalid_argument (an id outside the vocabulary; context length, both
-  // numbers), exhausted (the queue is full, or the KV budget can never hold it; both numbers).
-  // After an error the sink is never called.
+  // numbers), exhausted (without a field: the queue is full, both numbers; with one: the KV budget
+  // can never hold prompt and max_tokens, both numbers), cancelled (the server stops), io (the
+  // engine failed: its reason). After an error the sink is never called.
   Result<RequestId> submit(GenerationRequest request);
 
   // Any thread: the request ends as cancelled at the next step; unknown or ended ids are ignored.
@@ -63,10 +72,13 @@ class Engine {
   void drain(std::int64_t timeout_ms);
 
   EngineStats stats() const;  // the published copy
-  PromptCacheStats cache_stats(
-      const std::string& salt);  // asks the engine thread; waits for a step
-  PromptCache::ResetOutcome reset_cache(const std::string& salt);  // likewise
+  // These ask the engine thread; they wait for a step.
+  PromptCacheStats cache_stats(const CacheScope& scope);
+  PromptCache::ResetOutcome reset_cache(const CacheScope& scope);
+  std::vector<CacheRun> cache_tree(const CacheScope& scope, std::size_t most);
 
+  // The longest sequence that the KV budget holds when it runs alone, at most the context length.
+  Position fitting_length() const;
   const EngineOptions& options() const;
 
  private:

@@ -12,18 +12,21 @@ namespace reprise {
 
 bool Inbox::Notes::is_empty() const {
   return submissions.empty() && cancellations.empty() && !cancel_all && resets.empty() &&
-         stats.empty() && !stop;
+         stats.empty() && trees.empty() && !stop;
 }
 
 Result<RequestId> Inbox::submit(GenerationRequest request) {
   const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return reprise::fail(Errc::io, "the engine failed: " + failure_);
   if (is_closed_) {
-    return fail(Errc::cancelled, "the server is stopping and accepts no new requests");
+    return reprise::fail(Errc::cancelled, "the server is stopping and accepts no new requests");
   }
   if (requests_ >= requests_max_) {
-    return fail(Errc::exhausted,
-                fmt::format("{} requests are running or waiting, the queue holds {} in all",
-                            requests_, requests_max_));
+    refused_full_++;
+    return reprise::fail(
+        Errc::exhausted,
+        fmt::format("{} requests are running or waiting, the queue holds {} in all", requests_,
+                    requests_max_));
   }
   requests_++;
   const RequestId id{++last_id_};
@@ -44,18 +47,35 @@ void Inbox::cancel_all() {
   note_arrived_.notify_one();
 }
 
-std::future<PromptCache::ResetOutcome> Inbox::ask_reset(std::string salt) {
+std::future<PromptCache::ResetOutcome> Inbox::ask_reset(CacheScope scope) {
   const std::lock_guard lock(mutex_);
-  notes_.resets.push_back({std::move(salt), {}});
+  notes_.resets.push_back({std::move(scope), 0, {}});
   note_arrived_.notify_one();
   return notes_.resets.back().answer.get_future();
 }
 
-std::future<PromptCacheStats> Inbox::ask_stats(std::string salt) {
+std::future<PromptCacheStats> Inbox::ask_stats(CacheScope scope) {
   const std::lock_guard lock(mutex_);
-  notes_.stats.push_back({std::move(salt), {}});
+  notes_.stats.push_back({std::move(scope), 0, {}});
   note_arrived_.notify_one();
   return notes_.stats.back().answer.get_future();
+}
+
+std::future<std::vector<CacheRun>> Inbox::ask_tree(CacheScope scope, std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  notes_.trees.push_back({std::move(scope), most, {}});
+  note_arrived_.notify_one();
+  return notes_.trees.back().answer.get_future();
+}
+
+void Inbox::fail(std::string reason) {
+  const std::lock_guard lock(mutex_);
+  failure_ = std::move(reason);
+}
+
+std::uint64_t Inbox::refused_full() const {
+  const std::lock_guard lock(mutex_);
+  return refused_full_;
 }
 
 void Inbox::close() {

@@ -26,7 +26,8 @@ class Inbox {
   };
   template <class Answer>
   struct Question {
-    std::string salt;
+    CacheScope scope;
+    std::size_t most = 0;  // runs of a tree
     std::promise<Answer> answer;
   };
   // In the order in which they are to be handled.
@@ -36,20 +37,24 @@ class Inbox {
     bool cancel_all = false;
     std::vector<Question<PromptCache::ResetOutcome>> resets;
     std::vector<Question<PromptCacheStats>> stats;
+    std::vector<Question<std::vector<CacheRun>>> trees;
     bool stop = false;
 
     bool is_empty() const;
   };
 
-  // Errors: cancelled (the server is stopping), exhausted (both numbers).
+  // Errors: cancelled (the server is stopping), exhausted (both numbers), io (the engine failed).
   Result<RequestId> submit(GenerationRequest request);
   void cancel(RequestId id);
   void cancel_all();
-  std::future<PromptCache::ResetOutcome> ask_reset(std::string salt);
-  std::future<PromptCacheStats> ask_stats(std::string salt);
+  std::future<PromptCache::ResetOutcome> ask_reset(CacheScope scope);
+  std::future<PromptCacheStats> ask_stats(CacheScope scope);
+  std::future<std::vector<CacheRun>> ask_tree(CacheScope scope, std::size_t most);
 
-  void close();  // accepts nothing from now on
-  void stop();   // closes, and asks the engine thread to end
+  void close();                   // accepts nothing from now on
+  void stop();                    // closes, and asks the engine thread to end
+  void fail(std::string reason);  // accepts nothing from now on, and says why
+  std::uint64_t refused_full() const;
   // Until no accepted request is left; false after `timeout_ms`.
   bool wait_until_none(std::optional<std::int64_t> timeout_ms);
 
@@ -62,13 +67,15 @@ class Inbox {
 
  private:
   const std::size_t requests_max_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable note_arrived_, none_left_;
   // Guarded by mutex_:
   Notes notes_;
   std::size_t requests_ = 0;  // accepted and not ended
   std::uint64_t last_id_ = 0;
+  std::uint64_t refused_full_ = 0;
   bool is_closed_ = false;
+  std::string failure_;  // not empty: the engine failed
 };
 
 }  // namespace reprise

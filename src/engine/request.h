@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@ enum class RequestId : std::uint64_t {};
 enum class FinishReason : std::uint8_t {
   stop,       // end-of-sequence token, or the sink said stop
   length,     // max_tokens or the context length
+  timeout,    // the request's own limit
   cancelled,  // the client left, or the server stops
   error,
 };
@@ -27,6 +30,9 @@ struct Usage {
   Position completion_tokens = 0;  // sampled, an end-of-sequence token included
   std::optional<MissReason> miss;  // why nothing was found, when cached_tokens is 0
   Position diverged_at = 0;        // where the prompt left the cached path
+  // The prompt left it inside a reply whose text it repeats in other tokens.
+  std::optional<Position> retokenised_at;
+  bool is_pinned = false;  // what was asked to be kept (pin_ms) is
 };
 
 // Times in milliseconds of a monotonic clock, for logs and `run`.
@@ -54,6 +60,13 @@ class SequenceSink {
   // The prompt is forwarded and its part of the usage is final. Once, before the first token
   // (never, when the sequence ends before that): a reply's head can then say what the cache gave.
   virtual void on_prompt_done(const Usage& usage) { static_cast<void>(usage); }
+  // Whether a prompt goes on as a cached reply did, in other tokens: both begin at the place where
+  // they part, and either may be cut off. Asked at most once, before the first token.
+  virtual bool is_same_text(std::span<const TokenId> cached, std::span<const TokenId> prompt) {
+    static_cast<void>(cached);
+    static_cast<void>(prompt);
+    return false;
+  }
   // Prompt tokens whose keys and values exist so far (cached ones included), after each prefill
   // chunk.
   virtual void on_prefill(Position done, Position total) {
@@ -62,16 +75,23 @@ class SequenceSink {
   }
 };
 
+// Who goes first. Waiting raises it: a low one cannot starve.
+enum class Priority : std::uint8_t { low, normal, high };
+
 struct GenerationRequest {
   std::vector<TokenId> prompt;    // not empty
   Position history_boundary = 0;  // prompt tokens that the next turn's prompt begins with; 0: none
-  Position max_tokens = 0;        // >= 1; what exceeds the context is refused, never clamped
+  std::vector<Position> turn_ends;  // prompt tokens up to each message's end, ascending
+  Position max_tokens = 0;          // >= 1; what exceeds the context is refused, never clamped
   SamplingParams sampling;
   std::uint32_t choice = 0;
   std::vector<TokenId> stop_ids;  // end-of-sequence tokens: end the reply, are not part of it
   int top_logprobs = -1;          // -1: no logprobs
-  std::string salt;               // tenant's part of the prompt cache (law L8)
+  CacheScope scope;               // tenant and part of the prompt cache (law L8)
   bool use_cache = true;          // false: neither read nor written
+  std::int64_t pin_ms = 0;        // keep the conversation so long after its end (PromptCache::pin)
+  Priority priority = Priority::normal;
+  std::int64_t timeout_ms = 0;  // from acceptance to the end; 0: none
   std::unique_ptr<SequenceSink> sink;
 };
 

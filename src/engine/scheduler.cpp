@@ -1,8 +1,9 @@
-// What runs next: admission, prefix matching, the plan, and the step that ties all together.
+// What runs next: prefix matching, the plan, and the step that ties all together.
 #include "engine/scheduler.h"
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -10,17 +11,17 @@
 namespace reprise {
 namespace {
 
-std::int64_t now_unix_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
-
 PromptCacheOptions with_words(PromptCacheOptions options, const Model& model) {
   if (options.words.family.empty()) options.words = model.snapshot_words();
   return options;
 }
 
 }  // namespace
+
+std::int64_t Scheduler::now_unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
 
 Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
                      const EngineOptions& options)
@@ -31,12 +32,12 @@ Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, Th
       decoder_(model, kernels, pool, options.prefill_rows_max + options.sequences_max,
                options.sequences_max),
       sampler_(kernels),
-      speed_(options.step_target_ms, options.prefill_rows_max) {}
+      speed_(options.step_target_ms, options.decode_target_ms, options.prefill_rows_max) {}
 
 void Scheduler::step() {
   admit();
   match_prefixes();
-  const std::vector<PlanChunk> planned = plan();
+  const std::vector<PlannedRows> planned = plan();
   start_prefills(planned);
   const std::vector<Chunk> chunks = reserve(planned);
   if (chunks.empty()) return;
@@ -53,24 +54,10 @@ void Scheduler::step() {
 void Scheduler::accept(RequestId id, GenerationRequest request, EngineClock::time_point at) {
   stats_.requests++;
   stats_.prompt_tokens += request.prompt.size();
+  shares_.enter(request.scope.tenant);
   waiting_.push_back(std::make_unique<Sequence>(id, std::move(request), pages_, at));
   Sequence& sequence = *waiting_.back();
   sequence.uses_prompt_cache = options_.cache.enabled && sequence.request().use_cache;
-}
-
-void Scheduler::admit() {
-  if (running_.empty()) is_admission_held_ = false;
-  while (!is_admission_held_ && !waiting_.empty() &&
-         running_.size() < static_cast<std::size_t>(options_.sequences_max)) {
-    std::unique_ptr<Sequence> sequence = std::move(waiting_.front());
-    waiting_.pop_front();
-    if (sequence->uses_prompt_cache) {
-      sequence->path = prompt_cache_.start(sequence->request().salt);
-    } else {
-      sequence->match = {.miss = MissReason::disabled};
-    }
-    running_.push_back(std::move(sequence));
-  }
 }
 
 void Scheduler::match_prefixes() {
@@ -82,10 +69,10 @@ void Scheduler::match_prefixes() {
 
 // One token at least is always forwarded: its logits are not kept.
 void Scheduler::match_prefix(Sequence& sequence) {
-  const std::string& salt = sequence.request().salt;
-  PromptCache::Match match = prompt_cache_.match(salt, sequence.tokens(), sequence.length() - 1);
+  const CacheScope& scope = sequence.request().scope;
+  PromptCache::Match match = prompt_cache_.match(scope, sequence.tokens(), sequence.length() - 1);
   if (match.length > sequence.offset()) {
-    if (prompt_cache_.restore(salt, sequence.tokens(), match, sequence.cache, sequence.path)) {
+    if (prompt_cache_.restore(scope, sequence.tokens(), match, sequence.cache, sequence.path)) {
       sequence.restored = match.length;
     } else {
       match.length = 0;
@@ -97,36 +84,69 @@ void Scheduler::match_prefix(Sequence& sequence) {
   if (!sequence.has_started() && match.length >= sequence.offset()) sequence.match = match;
 }
 
-std::vector<PlanChunk> Scheduler::plan() const {
+// Sequences are planned in the order of their turns.
+std::vector<Scheduler::PlannedRows> Scheduler::plan() const {
+  const std::vector<Turn> all = turns(running_);
+  std::vector<std::size_t> order(running_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    if (all[a].tenant != all[b].tenant && all[a].served != all[b].served) {
+      return all[a].served < all[b].served;
+    }
+    return goes_before(all[a], all[b], options_.ageing_ms);
+  });
   std::vector<PlanSequence> sequences;
   Position decode_rows = 0;
-  for (const std::unique_ptr<Sequence>& sequence : running_) {
-    PlanSequence planned{.tokens = sequence->tokens(),
-                         .offset = sequence->offset(),
-                         .is_decoding = sequence->is_decoding()};
+  for (const std::size_t index : order) {
+    const Sequence& sequence = *running_[index];
+    PlanSequence planned{.tokens = sequence.tokens(),
+                         .offset = sequence.offset(),
+                         .is_decoding = sequence.is_decoding(),
+                         .tenant = all[index].tenant};
     if (planned.is_decoding) decode_rows++;
-    if (sequence->uses_prompt_cache) {
-      const auto same_salt = std::find_if(running_.begin(), running_.end(), [&](const auto& other) {
-        return other->uses_prompt_cache && other->request().salt == sequence->request().salt;
+    if (sequence.uses_prompt_cache) {
+      const auto same_scope = std::ranges::find_if(running_, [&](const auto& other) {
+        return other->uses_prompt_cache && other->request().scope == sequence.request().scope;
       });
-      planned.share = static_cast<int>(same_salt - running_.begin());
+      planned.share = static_cast<int>(same_scope - running_.begin());
     }
     sequences.push_back(planned);
   }
-  return plan_step(sequences, speed_.prefill_rows(decode_rows));
+  std::vector<PlannedRows> planned;
+  for (const PlanChunk& chunk : plan_step(sequences, speed_.prefill_rows(decode_rows))) {
+    planned.push_back({running_[order[chunk.sequence]].get(), chunk.rows});
+  }
+  return planned;
 }
 
 // A request's lookup counts when its first row is planned: until then it may wait for a block that
 // another sequence is computing.
-void Scheduler::start_prefills(std::span<const PlanChunk> plan) {
-  for (const PlanChunk& chunk : plan) {
-    Sequence& sequence = *running_[chunk.sequence];
+void Scheduler::start_prefills(std::span<const PlannedRows> planned) {
+  for (const PlannedRows& rows : planned) {
+    Sequence& sequence = *rows.sequence;
     if (sequence.has_started()) continue;
     sequence.start_prefill(sequence.match, EngineClock::now());
-    if (!sequence.is_restore_refused) {
-      prompt_cache_.count_lookup(sequence.request().salt, sequence.match);
-    }
+    if (!sequence.is_restore_refused) count_lookup(sequence);
   }
+}
+
+// Where the prompt leaves the cached path inside a reply, its sink says whether only the tokens
+// differ.
+void Scheduler::count_lookup(Sequence& sequence) {
+  constexpr std::size_t kCompared = 64;  // tokens of both
+  const CacheScope& scope = sequence.request().scope;
+  prompt_cache_.count_lookup(scope, sequence.match);
+  const Position at = sequence.match.common;
+  if (!sequence.uses_prompt_cache || at >= sequence.prompt_length()) return;
+  const std::span<const TokenId> prompt =
+      sequence.tokens().first(static_cast<std::size_t>(sequence.prompt_length()));
+  const std::vector<TokenId> cached =
+      prompt_cache_.sampled_continuation(scope, prompt, sequence.match, kCompared);
+  if (cached.empty()) return;
+  const std::span<const TokenId> rest = prompt.subspan(static_cast<std::size_t>(at));
+  if (!sequence.sink().is_same_text(cached, rest.first(std::min(kCompared, rest.size())))) return;
+  sequence.set_retokenised(at);
+  prompt_cache_.count_retokenised(scope, at);
 }
 
 EngineStats Scheduler::stats() const {

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +11,8 @@
 #include "engine/engine.h"
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
+#include "engine/tenant_shares.h"
+#include "engine/turns.h"
 #include "model/decoder.h"
 
 namespace reprise {
@@ -25,6 +26,10 @@ class Scheduler {
   void accept(RequestId id, GenerationRequest request, EngineClock::time_point at);
   void cancel(RequestId id);
   void cancel_all();
+  // Ends what is past its own time limit.
+  void end_late();
+  // Nothing of the newest step can be trusted: every request ends with this error.
+  void fail(const std::string& reason);
   bool has_work() const { return !running_.empty() || !waiting_.empty(); }
   PromptCache& prompt_cache() { return prompt_cache_; }
   const PromptCache& prompt_cache() const { return prompt_cache_; }
@@ -34,6 +39,9 @@ class Scheduler {
   std::size_t tell_ends();
   // CHECKs the ledger and the cache.
   void check_invariants() const;
+
+  // Moves some pages together so that memory goes back to the system; false: nothing is left to do.
+  bool compact() { return pages_.compact() > 0; }
 
   // ---- one step ---------------------------------------------------------------------------------
   void step();
@@ -46,22 +54,38 @@ class Scheduler {
     bool has_logits = false;  // its last token is the sequence's last: a token can be sampled
   };
   using SequenceList = std::vector<std::unique_ptr<Sequence>>;
+  // What the plan grants a sequence.
+  struct PlannedRows {
+    Sequence* sequence = nullptr;
+    Position rows = 0;
+  };
 
+  // ---- scheduler_admission.cpp
   void admit();
+  // Starts one waiting sequence; false: it must wait for room.
+  bool try_admit(Sequence& sequence);
+  bool has_room() const;
+  bool make_place(const Sequence& candidate);
+  std::vector<Turn> turns(std::span<const std::unique_ptr<Sequence>> sequences) const;
+
+  // ---- scheduler.cpp
   // Lets every prefilling sequence stand at the deepest position that the prompt cache offers now.
   void match_prefixes();
   void match_prefix(Sequence& sequence);
-  std::vector<PlanChunk> plan() const;
-  void start_prefills(std::span<const PlanChunk> plan);
+  std::vector<PlannedRows> plan() const;
+  void start_prefills(std::span<const PlannedRows> planned);
+  void count_lookup(Sequence& sequence);
 
-  // Makes places for the plan's rows: evicts from the prompt cache, shortens or postpones prefill,
-  // preempts the youngest.
-  std::vector<Chunk> reserve(std::span<const PlanChunk> plan);
+  // ---- scheduler_room.cpp: places for the plan's rows. Evicts from the prompt cache, shortens or
+  // postpones prefill, preempts the last in turn.
+  std::vector<Chunk> reserve(std::span<const PlannedRows> planned);
   Position reserve_rows(Sequence& sequence, Position rows, bool others_proceed);
   bool try_reserve(Sequence& sequence, Position rows);
+  Sequence& last_in_turn() const;
   void preempt(Sequence& sequence);
   void restart_cold(Sequence& sequence);
 
+  // ---- scheduler_commit.cpp
   // Forwards all chunks; then each one's token is sampled, its rows committed, its blocks
   // published.
   std::vector<BatchEntry> forward(std::span<const Chunk> chunks, std::span<const float>& logits);
@@ -70,10 +94,15 @@ class Scheduler {
   std::optional<FinishReason> sample(Sequence& sequence, std::span<const float> logits);
   void publish(Sequence& sequence, bool with_tail);
 
+  void pin(Sequence& sequence);
+  static std::int64_t now_unix_ms();
+
+  // ---- scheduler_ends.cpp
   // Ends a running sequence: its forwarded tokens stay in the prompt cache, except after an error.
   void end(Sequence& sequence, FinishReason reason, std::optional<Error> error = std::nullopt);
-  void end_waiting(std::unique_ptr<Sequence> sequence, FinishReason reason);
-  std::unique_ptr<Sequence> take_running(const Sequence& sequence);
+  void end_waiting(const Sequence& sequence, FinishReason reason, std::optional<Error> error);
+  std::unique_ptr<Sequence> take(SequenceList& list, const Sequence& sequence);
+  void add_end(std::unique_ptr<Sequence> sequence, FinishReason reason, std::optional<Error> error);
   void count_end(const SequenceEnd& end);
 
   const EngineOptions options_;
@@ -84,8 +113,8 @@ class Scheduler {
   Sampler sampler_;
   StepSpeed speed_;
 
-  std::deque<std::unique_ptr<Sequence>> waiting_;  // by arrival
-  SequenceList running_;                           // by arrival
+  SequenceList waiting_, running_;
+  TenantShares shares_;  // of the tenants of both
   // After a preemption nobody is admitted before a running sequence ends: the oldest one proceeds.
   bool is_admission_held_ = false;
 

@@ -1,4 +1,5 @@
-// After the forward: sample, ask whether to stop, commit, publish, end. Nothing can fail from here.
+// The forward, and after it: sample, ask whether to stop, commit, publish. Nothing can fail from
+// there.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -13,8 +14,7 @@ namespace reprise {
 std::vector<BatchEntry> Scheduler::forward(std::span<const Chunk> chunks,
                                            std::span<const float>& logits) {
   std::vector<BatchEntry> entries;
-  Position rows = 0;
-  bool has_prefill = false;
+  Position prefill_rows = 0, decode_rows = 0;
   for (const Chunk& chunk : chunks) {
     Sequence& sequence = *chunk.sequence;
     entries.push_back(
@@ -22,15 +22,16 @@ std::vector<BatchEntry> Scheduler::forward(std::span<const Chunk> chunks,
          .tokens = sequence.tokens().subspan(static_cast<std::size_t>(sequence.offset()),
                                              static_cast<std::size_t>(chunk.rows)),
          .logit_rows = chunk.has_logits ? 1 : 0});
-    rows += chunk.rows;
-    has_prefill = has_prefill || !sequence.is_decoding();
+    (sequence.is_decoding() ? decode_rows : prefill_rows) += chunk.rows;
+    shares_.serve(sequence.request().scope.tenant, static_cast<std::uint64_t>(chunk.rows));
   }
+  if (options_.before_forward) options_.before_forward();
   const EngineClock::time_point begin = EngineClock::now();
   logits = decoder_.forward(entries);
   const std::chrono::duration<double, std::milli> elapsed = EngineClock::now() - begin;
-  if (has_prefill) speed_.observe(rows, elapsed.count());
+  speed_.observe(prefill_rows, decode_rows, elapsed.count());
   stats_.steps++;
-  stats_.forwarded_rows += static_cast<std::uint64_t>(rows);
+  stats_.forwarded_rows += static_cast<std::uint64_t>(prefill_rows + decode_rows);
   return entries;
 }
 
@@ -97,70 +98,14 @@ void Scheduler::publish(Sequence& sequence, bool with_tail) {
   sequence.cache.drop_unneeded();
 }
 
-void Scheduler::end(Sequence& sequence, FinishReason reason, std::optional<Error> error) {
-  if (reason != FinishReason::error && sequence.offset() > 0) {
-    if (sequence.has_sampled()) {
-      sequence.add_mark(sequence.offset(), MarkKind::completion_end);
-    }
-    publish(sequence, true);
+// After the end was published: what a return to the conversation needs stays for a while.
+void Scheduler::pin(Sequence& sequence) {
+  const std::int64_t pin_ms = sequence.request().pin_ms;
+  if (pin_ms <= 0 || !sequence.uses_prompt_cache) return;
+  if (prompt_cache_.pin(sequence.path, sequence.forwarded_tokens(), sequence.offset(),
+                        now_unix_ms() + pin_ms)) {
+    sequence.set_pinned();
   }
-  sequence.release_pages(pages_);
-  is_admission_held_ = false;
-  SequenceEnd ending{reason, std::move(error), sequence.usage(),
-                     sequence.timings(EngineClock::now())};
-  count_end(ending);
-  ended_.push_back({take_running(sequence), std::move(ending)});
-}
-
-void Scheduler::end_waiting(std::unique_ptr<Sequence> sequence, FinishReason reason) {
-  SequenceEnd ending{reason, std::nullopt, sequence->usage(),
-                     sequence->timings(EngineClock::now())};
-  count_end(ending);
-  ended_.push_back({std::move(sequence), std::move(ending)});
-}
-
-void Scheduler::cancel(RequestId id) {
-  const auto has_id = [&](const auto& sequence) { return sequence->id() == id; };
-  const auto running = std::ranges::find_if(running_, has_id);
-  if (running != running_.end()) {
-    end(**running, FinishReason::cancelled);
-    return;
-  }
-  const auto waiting = std::ranges::find_if(waiting_, has_id);
-  if (waiting == waiting_.end()) return;
-  std::unique_ptr<Sequence> sequence = std::move(*waiting);
-  waiting_.erase(waiting);
-  end_waiting(std::move(sequence), FinishReason::cancelled);
-}
-
-void Scheduler::cancel_all() {
-  while (!running_.empty()) cancel(running_.back()->id());
-  while (!waiting_.empty()) cancel(waiting_.back()->id());
-}
-
-void Scheduler::count_end(const SequenceEnd& ending) {
-  stats_.cached_tokens += static_cast<std::uint64_t>(ending.usage.cached_tokens);
-  switch (ending.reason) {
-    case FinishReason::stop:
-      stats_.ends_stop++;
-      break;
-    case FinishReason::length:
-      stats_.ends_length++;
-      break;
-    case FinishReason::cancelled:
-      stats_.ends_cancelled++;
-      break;
-    case FinishReason::error:
-      stats_.ends_error++;
-      break;
-  }
-}
-
-std::size_t Scheduler::tell_ends() {
-  for (const Ended& ended : ended_) ended.sequence->sink().on_end(ended.end);
-  const std::size_t count = ended_.size();
-  ended_.clear();
-  return count;
 }
 
 }  // namespace reprise

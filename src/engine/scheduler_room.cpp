@@ -1,5 +1,5 @@
 // Room for a step's keys and values: evict first, then shorten or postpone prefill, then preempt
-// the youngest. The oldest sequence can take everything that the others hold, so somebody always
+// the last in turn. The first in turn can take everything that the others hold, so somebody always
 // proceeds.
 #include <algorithm>
 #include <utility>
@@ -11,24 +11,19 @@
 
 namespace reprise {
 
-std::vector<Scheduler::Chunk> Scheduler::reserve(std::span<const PlanChunk> plan) {
-  // Preemption takes sequences out of running_: indices go stale, sequences live on.
-  std::vector<Chunk> wanted;
-  for (const PlanChunk& chunk : plan) {
-    wanted.push_back({running_[chunk.sequence].get(), chunk.rows});
-  }
-  const auto is_running = [&](const Chunk& chunk) {
-    return std::any_of(running_.begin(), running_.end(),
-                       [&](const auto& sequence) { return sequence.get() == chunk.sequence; });
+std::vector<Scheduler::Chunk> Scheduler::reserve(std::span<const PlannedRows> planned) {
+  // Preemption takes sequences out of running_, they live on in waiting_ or among the ended.
+  const auto is_running = [&](const Sequence* wanted) {
+    return std::ranges::any_of(running_,
+                               [&](const auto& sequence) { return sequence.get() == wanted; });
   };
   std::vector<Chunk> granted;
-  for (Chunk chunk : wanted) {
-    if (!is_running(chunk)) continue;
-    chunk.rows = reserve_rows(*chunk.sequence, chunk.rows, !granted.empty());
-    std::erase_if(granted, [&](const Chunk& other) { return !is_running(other); });
-    if (chunk.rows == 0) continue;
-    chunk.has_logits = chunk.rows == chunk.sequence->left();
-    granted.push_back(chunk);
+  for (const PlannedRows& wanted : planned) {
+    if (!is_running(wanted.sequence)) continue;
+    const Position rows = reserve_rows(*wanted.sequence, wanted.rows, !granted.empty());
+    std::erase_if(granted, [&](const Chunk& chunk) { return !is_running(chunk.sequence); });
+    if (rows == 0) continue;
+    granted.push_back({wanted.sequence, rows, rows == wanted.sequence->left()});
   }
   return granted;
 }
@@ -41,13 +36,17 @@ Position Scheduler::reserve_rows(Sequence& sequence, Position rows, bool others_
       rows = to_page_end;
       continue;
     }
-    Sequence& youngest = *running_.back();
-    if (&youngest != &sequence) {
-      preempt(youngest);
+    Sequence& last = last_in_turn();
+    if (&last != &sequence) {
+      preempt(last);
+      is_admission_held_ = true;
     } else if (running_.size() > 1) {
-      if (sequence.is_decoding() || !others_proceed) preempt(sequence);
+      if (sequence.is_decoding() || !others_proceed) {
+        preempt(sequence);
+        is_admission_held_ = true;
+      }
       return 0;
-    } else if (sequence.offset() > 0 && sequence.offset() == sequence.restored) {
+    } else if (sequence.restored > 0) {
       restart_cold(sequence);
       return 0;
     } else {
@@ -72,31 +71,29 @@ bool Scheduler::try_reserve(Sequence& sequence, Position rows) {
   return sequence.cache.reserve(length);
 }
 
-// Back to the front of the queue, without pages. Its full blocks are published and may be found
-// again; what is gone is forwarded again. Sampling goes on where it was: random numbers are keyed
+Sequence& Scheduler::last_in_turn() const {
+  return *running_[last_turn(turns(running_), options_.ageing_ms)];
+}
+
+// Back among those that wait, without pages. What it forwarded is published and may be found again;
+// what is gone by then is forwarded again. Sampling goes on where it was: random numbers are keyed
 // by position.
 void Scheduler::preempt(Sequence& sequence) {
   stats_.preemptions++;
+  if (sequence.offset() > 0) {
+    sequence.add_mark(sequence.offset(), MarkKind::preempted);
+    publish(sequence, true);
+  }
   sequence.release_pages(pages_);
-  waiting_.push_front(take_running(sequence));
-  is_admission_held_ = true;
+  waiting_.push_back(take(running_, sequence));
 }
 
 // Copies of shared pages take room that a cold run does not need. The cache must not make a request
 // fail that fits without it (law L9): what was restored is given up, and nothing is restored again.
 void Scheduler::restart_cold(Sequence& sequence) {
   sequence.release_pages(pages_);
-  sequence.path = prompt_cache_.start(sequence.request().salt);
+  sequence.path = prompt_cache_.start(sequence.request().scope);
   sequence.is_restore_refused = true;
-}
-
-std::unique_ptr<Sequence> Scheduler::take_running(const Sequence& sequence) {
-  const auto place = std::find_if(running_.begin(), running_.end(),
-                                  [&](const auto& running) { return running.get() == &sequence; });
-  CHECK(place != running_.end());
-  std::unique_ptr<Sequence> taken = std::move(*place);
-  running_.erase(place);
-  return taken;
 }
 
 }  // namespace reprise

@@ -24,6 +24,7 @@ Sequence::Sequence(RequestId id, GenerationRequest request, PagePool& pool,
       prompt_length_(static_cast<Position>(tokens_.size())),
       was_forwarded_(tokens_.size(), false),
       accepted_at_(now) {
+  for (const Position end : request_.turn_ends) add_mark(end, MarkKind::turn_end);
   if (request_.history_boundary > 0) {
     add_mark(request_.history_boundary, MarkKind::history_boundary);
   }
@@ -49,6 +50,11 @@ void Sequence::commit(Position rows) {
 void Sequence::count_sampled(EngineClock::time_point now) {
   completion_tokens_++;
   if (!first_token_at_) first_token_at_ = now;
+}
+
+bool Sequence::is_late(EngineClock::time_point now) const {
+  return request_.timeout_ms > 0 &&
+         now - accepted_at_ >= std::chrono::milliseconds(request_.timeout_ms);
 }
 
 void Sequence::release_pages(PagePool& pool) {
@@ -80,6 +86,8 @@ Usage Sequence::usage() const {
   usage.cached_tokens = std::count(was_forwarded_.begin(), was_forwarded_.begin() + reached, false);
   if (usage.cached_tokens == 0) usage.miss = first_match_.miss;
   usage.diverged_at = first_match_.common;
+  usage.retokenised_at = retokenised_at_;
+  usage.is_pinned = is_pinned_;
   return usage;
 }
 

@@ -50,6 +50,13 @@ class Sequence {
   void start_prefill(const PromptCache::Match& match, EngineClock::time_point now);
   bool has_started() const { return started_at_.has_value(); }
 
+  EngineClock::time_point accepted_at() const { return accepted_at_; }
+  // Past its own limit (timeout_ms).
+  bool is_late(EngineClock::time_point now) const;
+  // Its reply's text stands in the prompt in other tokens, from this place on.
+  void set_retokenised(Position at) { retokenised_at_ = at; }
+  void set_pinned() { is_pinned_ = true; }
+
   // Takes the marks at or before `published`.
   std::vector<Mark> take_marks(Position published);
   void add_mark(Position position, MarkKind kind) { marks_.push_back({position, kind}); }
@@ -75,6 +82,8 @@ class Sequence {
   Position reached_ = 0;             // the largest offset so far
   Position completion_tokens_ = 0;
   PromptCache::Match first_match_;
+  std::optional<Position> retokenised_at_;
+  bool is_pinned_ = false;
   EngineClock::time_point accepted_at_;
   std::optional<EngineClock::time_point> started_at_, first_token_at_;
 };

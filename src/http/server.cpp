@@ -144,10 +144,15 @@ void Server::State::wait_for_tick() {
 void Server::State::wait_for_signal() {
   signals.async_wait([this](error_code error, int number) {
     if (error) return;
-    spdlog::info("{}: {}", number == SIGINT ? "SIGINT" : "SIGTERM",
-                 context.draining ? "stopping at once" : "finishing what runs, then stopping");
-    stop();
-    if (!connections.empty()) wait_for_signal();
+    if (number == SIGHUP) {
+      spdlog::info("SIGHUP{}", options.on_hangup ? "" : ": nothing to read again, ignored");
+      if (options.on_hangup) options.on_hangup();
+    } else {
+      spdlog::info("{}: {}", number == SIGINT ? "SIGINT" : "SIGTERM",
+                   context.draining ? "stopping at once" : "finishing what runs, then stopping");
+      stop();
+    }
+    if (!context.draining || !connections.empty()) wait_for_signal();
   });
 }
 
@@ -201,6 +206,7 @@ void Server::run(bool handle_signals) {
     error_code error;
     state.signals.add(SIGINT, error);
     if (!error) state.signals.add(SIGTERM, error);
+    if (!error) state.signals.add(SIGHUP, error);
     if (error) spdlog::warn("signals are not handled: {}", error.message());
     state.wait_for_signal();
   }

@@ -1,6 +1,7 @@
 // The HTTP/1.1 server: sockets, limits and timeouts in front of a Service. One I/O thread.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,8 @@ struct ServerOptions {
   std::size_t header_bytes_max = 64 << 10;
   std::size_t stream_bytes_max =
       8 << 20;  // of a reply that the client does not fetch: then it is cut off
+  // What SIGHUP asks for; on the I/O thread, so it must be short. Null: SIGHUP is ignored.
+  std::function<void()> on_hangup = {};
 };
 
 class Server {
@@ -34,7 +37,8 @@ class Server {
 
   std::uint16_t port() const;  // the one that is listened on
 
-  // Serves until it has been stopped; once. With `handle_signals`, SIGINT and SIGTERM are stop().
+  // Serves until it has been stopped; once. With `handle_signals`, SIGINT and SIGTERM are stop(),
+  // and SIGHUP calls on_hangup.
   void run(bool handle_signals);
   // Any thread. The first call begins a drain: no new connections, idle ones are closed, running
   // replies finish, requests on their way get the service's 503; run() returns when all have ended,

@@ -6,6 +6,24 @@
 
 namespace reprise {
 
+std::string_view mark_kind_name(MarkKind kind) {
+  switch (kind) {
+    case MarkKind::turn_end:
+      return "turn_end";
+    case MarkKind::history_boundary:
+      return "history_boundary";
+    case MarkKind::prompt_end:
+      return "prompt_end";
+    case MarkKind::completion_end:
+      return "completion_end";
+    case MarkKind::branch_point:
+      return "branch_point";
+    case MarkKind::preempted:
+      return "preempted";
+  }
+  return "unknown";
+}
+
 std::string_view miss_reason_name(MissReason reason) {
   switch (reason) {
     case MissReason::disabled:
@@ -30,7 +48,10 @@ PromptCache::PromptCache(PagePool& pool, PromptCacheOptions options,
                          std::function<std::int64_t()> now_unix_ms)
     : trie_(std::make_unique<Trie>(pool, std::move(options), std::move(now_unix_ms))) {}
 
-void PromptCache::Trie::check_mode() {
+PromptCache::Trie::Trie(PagePool& pages, PromptCacheOptions chosen,
+                        std::function<std::int64_t()> clock_unix_ms)
+    : pool(pages), options(std::move(chosen)), now_unix_ms(std::move(clock_unix_ms)) {
+  if (!options.enabled) return;
   const Status mode = check_snapshot_mode(pool.layout(), options.words);
   if (mode) return;
   is_mode_refused = true;
@@ -38,8 +59,9 @@ void PromptCache::Trie::check_mode() {
 }
 
 PromptCache::~PromptCache() {
-  CHECK(trie_->pins == 0);  // a path would be left without its cache
-  for (const auto& [name, salt] : trie_->salts) trie_->clear_subtree(&salt->root);
+  CHECK(trie_->paths == 0);  // a path would be left without its cache
+  while (!trie_->pins.empty()) trie_->drop_pin(trie_->pins.begin());
+  for (const auto& [scope, salt] : trie_->salts) trie_->clear_subtree(&salt->root);
 }
 
 namespace {
@@ -53,6 +75,8 @@ void add_counters(PromptCacheStats& sum, const PromptCacheStats& one) {
   sum.evictions_ttl += one.evictions_ttl;
   sum.window_pages_dropped += one.window_pages_dropped;
   sum.tokens_reused += one.tokens_reused;
+  sum.retokenised += one.retokenised;
+  sum.pins_refused += one.pins_refused;
   for (std::size_t i = 0; i < sum.misses.size(); i++) sum.misses[i] += one.misses[i];
   if (one.last_miss && (!sum.last_miss || one.last_miss_at_unix_ms >= sum.last_miss_at_unix_ms)) {
     sum.last_miss = one.last_miss;
@@ -64,17 +88,40 @@ void add_counters(PromptCacheStats& sum, const PromptCacheStats& one) {
 
 }  // namespace
 
-PromptCache::Salt& PromptCache::Trie::salt(const std::string& name) {
-  std::unique_ptr<Salt>& salt = salts[name];
+PromptCache::Salt& PromptCache::Trie::salt(const CacheScope& scope) {
+  std::unique_ptr<Salt>& salt = salts[scope];
   if (salt == nullptr) {
+    std::unique_ptr<Tenant>& tenant = tenants[scope.tenant];
+    if (tenant == nullptr) {
+      tenant = std::make_unique<Tenant>();
+      tenant->name = scope.tenant;
+      tenant->number = ++clock;
+      tenants_by_bytes.emplace(std::pair(std::size_t{0}, tenant->number), tenant.get());
+    }
     salt = std::make_unique<Salt>();
-    salt->name = name;
+    salt->scope = scope;
+    salt->tenant = tenant.get();
+    salt->number = ++clock;
     salt->root.salt = salt.get();
     salt->root.prefix_hash = kEmptyPrefixHash;
     salt->pages.resize(static_cast<std::size_t>(groups()));
+    tenant->salts.emplace(std::pair(std::size_t{0}, salt->number), salt.get());
   }
   update_idle(*salt);
   return *salt;
+}
+
+// What it counted goes into the sums; its tenant goes with its last salt.
+void PromptCache::Trie::forget_salt(Salt& salt) {
+  CHECK(salt.bytes == 0 && salt.nodes == 0 && salt.paths == 0);
+  add_counters(forgotten, salt.counters);
+  Tenant& tenant = *salt.tenant;
+  tenant.salts.erase({std::size_t{0}, salt.number});
+  if (tenant.salts.empty()) {
+    tenants_by_bytes.erase({tenant.bytes, tenant.number});
+    tenants.erase(tenants.find(tenant.name));
+  }
+  salts.erase(salts.find(salt.scope));
 }
 
 // Clients choose salts: of those that have nothing here only the newest are remembered. The one
@@ -82,42 +129,46 @@ PromptCache::Salt& PromptCache::Trie::salt(const std::string& name) {
 void PromptCache::Trie::update_idle(Salt& salt) {
   if (salt.idle_since != 0) idle_salts.erase(salt.idle_since);
   salt.idle_since = 0;
-  if (salt.nodes > 0 || salt.pins > 0) return;
+  if (salt.nodes > 0 || salt.paths > 0) return;
   salt.idle_since = ++clock;
   idle_salts.emplace(salt.idle_since, &salt);
   if (idle_salts.size() <= std::max<std::size_t>(options.idle_salts_max, 1)) return;
-  const Salt* oldest = idle_salts.begin()->second;
-  add_counters(forgotten, oldest->counters);
+  Salt& oldest = *idle_salts.begin()->second;
   idle_salts.erase(idle_salts.begin());
-  salts.erase(salts.find(oldest->name));
+  forget_salt(oldest);
 }
 
-const PromptCache::Salt* PromptCache::Trie::find_salt(const std::string& name) const {
-  const auto found = salts.find(name);
+const PromptCache::Salt* PromptCache::Trie::find_salt(const CacheScope& scope) const {
+  const auto found = salts.find(scope);
   return found == salts.end() ? nullptr : found->second.get();
 }
 
 PromptCache::Path::Path(Path&& other) noexcept
     : cache_(std::exchange(other.cache_, nullptr)),
       node_(std::exchange(other.node_, nullptr)),
-      published_(std::exchange(other.published_, 0)) {}
+      blocks_(std::exchange(other.blocks_, {})),
+      published_(std::exchange(other.published_, 0)),
+      turn_(std::exchange(other.turn_, 0)) {}
 
 PromptCache::Path& PromptCache::Path::operator=(Path&& other) noexcept {
   std::swap(cache_, other.cache_);
   std::swap(node_, other.node_);
+  std::swap(blocks_, other.blocks_);
   std::swap(published_, other.published_);
+  std::swap(turn_, other.turn_);
   return *this;
 }
 
 PromptCache::Path::~Path() {
-  if (node_ != nullptr) cache_->trie_->unpin(node_);
+  if (node_ != nullptr) cache_->trie_->unlock(node_);
 }
 
-PromptCache::Path PromptCache::start(const std::string& salt) {
+PromptCache::Path PromptCache::start(const CacheScope& scope) {
   Path path;
   path.cache_ = this;
-  path.node_ = &trie_->salt(salt).root;
-  trie_->pin(path.node_);
+  path.node_ = &trie_->salt(scope).root;
+  path.turn_ = ++trie_->clock;
+  trie_->lock(path.node_);
   return path;
 }
 
@@ -127,32 +178,33 @@ void PromptCache::Trie::count_miss(Salt& salt, MissReason reason) {
   salt.counters.last_miss_at_unix_ms = now_unix_ms();
 }
 
-void PromptCache::count_lookup(const std::string& salt, const Match& match) {
-  Salt& tenant = trie_->salt(salt);
-  tenant.counters.lookups++;
+void PromptCache::count_lookup(const CacheScope& scope, const Match& match) {
+  Salt& salt = trie_->salt(scope);
+  salt.counters.lookups++;
   if (match.miss) {
-    trie_->count_miss(tenant, *match.miss);
+    trie_->count_miss(salt, *match.miss);
     return;
   }
   CHECK(match.length > 0);
-  tenant.counters.hits++;
-  tenant.counters.tokens_reused += static_cast<std::uint64_t>(match.length);
-  tenant.counters.last_hit = LastHit{.matched_length = match.length,
-                                     .stored_length = match.stored,
-                                     .truncated = match.length < match.stored,
-                                     .at_unix_ms = trie_->now_unix_ms()};
+  salt.counters.hits++;
+  salt.counters.tokens_reused += static_cast<std::uint64_t>(match.length);
+  salt.counters.last_hit = LastHit{.matched_length = match.length,
+                                   .stored_length = match.stored,
+                                   .truncated = match.length < match.stored,
+                                   .at_unix_ms = trie_->now_unix_ms()};
 }
 
-PromptCacheStats PromptCache::stats(const std::string& salt) const {
+PromptCacheStats PromptCache::stats(const CacheScope& scope) const {
   PromptCacheStats stats;
-  const Salt* tenant = trie_->find_salt(salt);
-  if (tenant != nullptr) {
-    stats = tenant->counters;
-    stats.entries = tenant->entries;
-    stats.nodes = tenant->nodes;
+  const Salt* salt = trie_->find_salt(scope);
+  if (salt != nullptr) {
+    stats = salt->counters;
+    stats.entries = salt->entries;
+    stats.nodes = salt->nodes;
+    stats.pinned_bytes = salt->pinned_bytes;
   }
   for (std::size_t g = 0; g < trie_->pool.layout().groups.size(); g++) {
-    const std::size_t pages = tenant == nullptr ? 0 : tenant->pages[g];
+    const std::size_t pages = salt == nullptr ? 0 : salt->pages[g];
     stats.bytes_by_group.push_back(pages * trie_->pool.layout().groups[g].page_bytes());
     stats.bytes += stats.bytes_by_group.back();
   }
@@ -161,13 +213,15 @@ PromptCacheStats PromptCache::stats(const std::string& salt) const {
 
 PromptCacheStats PromptCache::stats() const {
   PromptCacheStats sum = trie_->forgotten;
+  sum.last_retokenised_at = trie_->last_retokenised_at;
   sum.bytes_by_group.resize(trie_->pool.layout().groups.size());
-  for (const auto& [name, salt] : trie_->salts) {
-    const PromptCacheStats one = stats(name);
+  for (const auto& [scope, salt] : trie_->salts) {
+    const PromptCacheStats one = stats(scope);
     add_counters(sum, one);
     sum.entries += one.entries;
     sum.nodes += one.nodes;
     sum.bytes += one.bytes;
+    sum.pinned_bytes += one.pinned_bytes;
     for (std::size_t g = 0; g < one.bytes_by_group.size(); g++)
       sum.bytes_by_group[g] += one.bytes_by_group[g];
   }

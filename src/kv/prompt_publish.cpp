@@ -1,4 +1,4 @@
-// Publishing blocks, unfinished ends of sequences, and marks.
+// Publishing blocks and unfinished ends of sequences.
 #include "kv/prompt_trie.h"
 
 namespace reprise {
@@ -24,7 +24,7 @@ PromptCache::Node* PromptCache::Trie::find_owner(const Node& parent, const Seque
   for (int group = 0; group < groups(); group++) {
     const PageRef& page = cache.page(group, parent.end() / kPagePositions);
     if (!page) continue;
-    const auto owner = owners.find(page.data());
+    const auto owner = owners.find(page.key());
     if (owner != owners.end() && fits(owner->second)) return owner->second;
   }
   return nullptr;
@@ -88,6 +88,18 @@ bool PromptCache::Trie::can_extend(const Node& leaf, const SequenceCache& cache)
   return true;
 }
 
+// Tells the ancestors that the longest entry at or below `node` changed.
+void PromptCache::Trie::change_length(Node* node, Position before, Position after) {
+  for (; before != after && node->parent != nullptr; node = node->parent) {
+    Node* parent = node->parent;
+    const Position parent_before = parent->longest();
+    parent->child_lengths.erase(parent->child_lengths.find(before));
+    parent->child_lengths.insert(after);
+    before = parent_before;
+    after = parent->longest();
+  }
+}
+
 PromptCache::Node* PromptCache::Trie::add_node(Node* parent, std::span<const TokenId> tokens) {
   auto made = std::make_unique<Node>();
   Node* node = made.get();
@@ -115,18 +127,22 @@ PromptCache::Node* PromptCache::Trie::add_node(Node* parent, std::span<const Tok
 void PromptCache::Trie::extend_leaf(Node* leaf, std::span<const TokenId> tokens,
                                     const SequenceCache& cache) {
   Node* parent = leaf->parent;
+  unqueue_leaf(leaf);
+  for (const Node::Mark& mark : leaf->marks) hold_mark(leaf, mark, false);  // as of a tail
   auto handle = parent->children.extract(parent->children.find(leaf->tokens));
   const Position before = leaf->end();
   for (std::size_t i = leaf->tokens.size(); i < tokens.size(); i++)
     leaf->prefix_hash = extend_prefix_hash(leaf->prefix_hash, tokens[i]);
   leaf->tokens.assign(tokens.begin(), tokens.end());
   CHECK(parent->children.insert(std::move(handle)).inserted);
+  for (const Node::Mark& mark : leaf->marks) hold_mark(leaf, mark, true);
   change_length(leaf, before, leaf->end());
   for (int group = 0; group < groups(); group++) {
     // Others may have gone on differently in the leaf's old page.
     const PageRef& page = leaf->slot(group).page;
     if (page && !(page == cache.page(group, leaf->start / kPagePositions))) clear_page(leaf, group);
   }
+  update_leaf_queue(leaf);
 }
 
 // Fills the node's missing pages from the sequence. gives_way: where the node has the page, the
@@ -142,8 +158,9 @@ void PromptCache::Trie::take_pages(Node* node, SequenceCache& cache, bool gives_
     if (!own || own == page) continue;
     if (!page || page.first() > own.first()) {
       Node* before = set_page(node, group, own);
-      if (before != nullptr && before != node && before != leaf)
-        remove_hollow(before, &PromptCacheStats::evictions_lru);
+      if (before == nullptr || before == node || before == leaf) continue;
+      drop_broken_pins(before);
+      remove_hollow(before, &PromptCacheStats::evictions_lru);
     } else if (gives_way) {
       cache.replace_page(group, block, page);
     }
@@ -162,23 +179,36 @@ bool PromptCache::Trie::has_all_of(const Node& node, const Node& leaf) const {
 
 void PromptCache::Trie::absorb_leaf(Node* leaf, Node* into) {
   for (const Node::Mark& mark : leaf->marks) add_mark(into, mark);
+  into->hits += leaf->hits;
+  move_pins(leaf, into);
   remove_leaf(leaf, false);
+}
+
+// The node is there with its tokens: its pages, and what becomes of the leaf that it goes on from.
+PromptCache::Node* PromptCache::Trie::finish_publish(Node* node, Node* leaf, bool is_new,
+                                                     SequenceCache& cache, bool gives_way) {
+  touch(node, now_unix_ms());
+  take_pages(node, cache, gives_way, leaf);
+  if (leaf != nullptr && leaf != node && has_all_of(*node, *leaf)) {
+    absorb_leaf(leaf, node);
+  } else if (leaf != nullptr) {
+    drop_broken_pins(leaf);
+  }
+  if (is_new) mark_branch(node);
+  return node;
 }
 
 PromptCache::Node* PromptCache::Trie::publish_block(Node* parent, std::span<const TokenId> tokens,
                                                     SequenceCache& cache) {
   Node* node = find_child(parent, tokens);
   Node* leaf = find_prefix_leaf(parent, tokens, cache);
-  if (node == nullptr && leaf != nullptr &&
-      (shares_page(*leaf, cache) || can_extend(*leaf, cache))) {
+  const bool is_new = node == nullptr;
+  if (is_new && leaf != nullptr && (shares_page(*leaf, cache) || can_extend(*leaf, cache))) {
     extend_leaf(leaf, tokens, cache);
     node = leaf;
   }
   if (node == nullptr) node = add_node(parent, tokens);
-  touch(node);
-  take_pages(node, cache, true, leaf);
-  if (leaf != nullptr && leaf != node && has_all_of(*node, *leaf)) absorb_leaf(leaf, node);
-  return node;
+  return finish_publish(node, leaf, is_new, cache, true);
 }
 
 PromptCache::Node* PromptCache::Trie::publish_tail(Node* parent, std::span<const TokenId> tokens,
@@ -189,93 +219,43 @@ PromptCache::Node* PromptCache::Trie::publish_tail(Node* parent, std::span<const
     node = nullptr;  // it lacks what we have, and cannot take pages that end before it does
   }
   Node* leaf = find_prefix_leaf(parent, tokens, cache);
-  if (node == nullptr && leaf != nullptr &&
-      (shares_page(*leaf, cache) || can_extend(*leaf, cache))) {
+  const bool is_new = node == nullptr;
+  if (is_new && leaf != nullptr && (shares_page(*leaf, cache) || can_extend(*leaf, cache))) {
     extend_leaf(leaf, tokens, cache);
     node = leaf;
   }
   if (node == nullptr) node = add_node(parent, tokens);
-  touch(node);
-  take_pages(node, cache, false, leaf);
-  if (leaf != nullptr && leaf != node && has_all_of(*node, *leaf)) absorb_leaf(leaf, node);
-  return node;
+  return finish_publish(node, leaf, is_new, cache, false);
 }
 
 void PromptCache::publish(Path& path, std::span<const TokenId> tokens, SequenceCache& cache,
                           bool with_tail) {
-  if (!trie_->options.enabled || trie_->is_mode_refused) return;
+  if (!trie_->is_storing()) return;
   CHECK(path.cache_ == this && static_cast<Position>(tokens.size()) >= cache.offset());
+  const auto stand_at = [&](Node* node) {
+    trie_->lock(node);
+    trie_->unlock(path.node_);
+    path.node_ = node;
+    path.published_ = node->end();
+  };
   if (path.node_->is_orphan) {
-    Node* root = &path.node_->salt->root;
-    trie_->pin(root);
-    trie_->unpin(path.node_);
-    path.node_ = root;
-    path.published_ = 0;
+    path.blocks_.clear();
+    stand_at(&path.node_->salt->root);
   }
   while (path.published_ > cache.offset()) {  // the sequence went back
-    Node* parent = path.node_->parent;
-    trie_->pin(parent);
-    trie_->unpin(path.node_);
-    path.node_ = parent;
-    path.published_ = parent->end();
+    path.blocks_.pop_back();
+    stand_at(path.node_->parent);
   }
   while (path.published_ + kPagePositions <= cache.offset()) {
     const auto start = static_cast<std::size_t>(path.published_);
     Node* node = trie_->publish_block(path.node_, tokens.subspan(start, kPagePositions), cache);
-    trie_->pin(node);
-    trie_->unpin(path.node_);
-    path.node_ = node;
-    path.published_ += kPagePositions;
+    path.blocks_.push_back(node);
+    stand_at(node);
   }
   if (!with_tail || path.published_ == cache.offset()) return;
   const auto start = static_cast<std::size_t>(path.published_);
   const auto length = static_cast<std::size_t>(cache.offset() - path.published_);
   trie_->publish_tail(path.node_, tokens.subspan(start, length), cache);
-}
-
-// Counts one more, or one less, mark on every windowed page that resuming at the mark needs.
-void PromptCache::Trie::hold_mark(Node* node, const Node::Mark& mark, bool holds) {
-  for (int group = 0; group < groups(); group++) {
-    if (!is_windowed(group)) continue;
-    const PositionRange needed = span(group).needed(mark.position);
-    for (Node* it = node; !it->is_root() && !needed.is_empty() && it->end() > needed.begin;
-         it = it->parent) {
-      unqueue_page(it, group);
-      Node::Slot& slot = it->slot(group);
-      CHECK(holds || slot.marks > 0);
-      slot.marks += holds ? 1 : -1;
-      queue_page(it, group);
-    }
-  }
-}
-
-void PromptCache::Trie::add_mark(Node* node, Node::Mark mark) {
-  CHECK(node->start < mark.position && mark.position <= node->end());
-  for (Node::Mark& known : node->marks) {
-    if (known.position != mark.position) continue;
-    known.kind = mark.kind;
-    return;
-  }
-  node->marks.push_back(mark);
-  hold_mark(node, mark, true);
-}
-
-void PromptCache::mark(const Path& path, std::span<const TokenId> tokens, Position position,
-                       MarkKind kind) {
-  if (!trie_->options.enabled || trie_->is_mode_refused) return;
-  if (position <= 0 || path.node_->is_orphan) return;
-  CHECK(path.cache_ == this && position <= static_cast<Position>(tokens.size()));
-  Node* node = path.node_;
-  if (position > path.published_) {
-    CHECK(position - path.published_ <= kPagePositions);
-    const auto rest = tokens.subspan(static_cast<std::size_t>(path.published_));
-    const auto block = rest.first(std::min<std::size_t>(rest.size(), kPagePositions));
-    const Trie::Neighbour next = trie_->nearest_child(*node, block);
-    if (next.length < position - path.published_) return;  // given up since
-    node = next.node;
-  }
-  while (node->start >= position) node = node->parent;
-  trie_->add_mark(node, {position, kind});
 }
 
 }  // namespace reprise

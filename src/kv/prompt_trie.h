@@ -1,115 +1,55 @@
-// Inside the prompt cache: nodes, salts, queues. Private to prompt_*.cpp.
+// Inside the prompt cache: the operations on the tries. Private to prompt_*.cpp.
 //
-// Eviction in one place. Every page of the trie belongs to exactly one node. Windowed pages lie in
-// one of two queues by last use: outside marks, or held by marks. Nodes without children and pins
-// lie in the queue of leaves. A leaf that has no position to resume at any more (its branch's end
-// went before) goes first, whatever its age: what remains of a branch ends at a position that is
-// worth something.
+// What a long idle conversation loses under pressure, in this order (prompt_node.h: Giving):
+// 1. Windowed pages that no mark holds: places between turns. Nothing that a next turn, an edit of
+//    a message or an older branch begins at is lost.
+// 2. Windowed pages of earlier turns' marks, except of kept turns: one of them wherever the
+//    full-attention pages since the last kept one weigh as much as the windowed pages that it
+//    needs. So keeping them at most doubles what a conversation occupies, and it can be cut back in
+//    steps.
+// 3. Its unfinished block; the position before it can still be resumed, for which its marks held
+//    the windowed pages all along.
+// 4. Its last block and with it the newest turn's marks. Blocks in which no position can be resumed
+//    then go first of all, down to the kept turn before; there the conversation ends now, and is
+//    used again from there or shortened further. No page is kept that no lookup can reach.
+// 5. The windowed pages of kept turns, newest marks and branch points. In practice these go with
+//    their block in 4; alone only where running sequences hold the blocks.
+// 6. What is pinned, the pin that ends first of all tenants' before the others.
+// Across conversations each step takes the least recently used first, so that those used lately
+// come back whole. Across salts and tenants the largest gives first (law L8).
 #pragma once
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <set>
 #include <unordered_map>
-#include <unordered_set>
-#include <utility>
 
-#include "base/check.h"
-#include "kv/prompt_cache.h"
+#include "kv/prompt_node.h"
 
 namespace reprise {
 
-struct PromptCache::Node {
-  struct Slot {
-    PageRef page;             // empty where dropped or never published
-    std::uint64_t used = 0;   // counter of the last use: the key in its queue
-    std::uint32_t marks = 0;  // marks whose position needs this page
-  };
-  struct Mark {
-    Position position = 0;
-    MarkKind kind = MarkKind::history_boundary;
-  };
-  // Lexicographic by tokens, so that the longest common prefix is with a neighbour.
-  struct ByTokens {
-    using is_transparent = void;
-    static bool less(std::span<const TokenId> a, std::span<const TokenId> b) {
-      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-    }
-    bool operator()(const std::unique_ptr<Node>& a, const std::unique_ptr<Node>& b) const {
-      return less(a->tokens, b->tokens);
-    }
-    bool operator()(const std::unique_ptr<Node>& a, std::span<const TokenId> b) const {
-      return less(a->tokens, b);
-    }
-    bool operator()(std::span<const TokenId> a, const std::unique_ptr<Node>& b) const {
-      return less(a, b->tokens);
-    }
-  };
-  using Children = std::set<std::unique_ptr<Node>, ByTokens>;
-
-  Salt* salt = nullptr;
-  Node* parent = nullptr;  // null: a root, or an orphan that a reset left to its path
-  bool is_orphan = false;
-  Position start = 0;             // of its first token; a multiple of 64
-  std::vector<TokenId> tokens;    // 64 where it has children or pins; none in a root
-  std::uint64_t prefix_hash = 0;  // of all tokens up to its end
-  std::vector<Slot> slots;        // one a group
-  Children children;
-  std::multiset<Position> child_lengths;  // longest() of each child
-  std::vector<Mark> marks;                // positions in (start, end]
-  int pins = 0;
-  std::uint64_t used = 0;
-  std::int64_t used_unix_ms = 0;
-  bool is_stranded = false;  // no position inside it can be resumed
-  bool is_queued = false;    // in the queue of leaves
-
-  Position end() const { return start + static_cast<Position>(tokens.size()); }
-  // End of the longest entry at or below this node.
-  Position longest() const { return child_lengths.empty() ? end() : *child_lengths.rbegin(); }
-  bool is_root() const { return parent == nullptr && !is_orphan; }
-  Slot& slot(int group) { return slots[static_cast<std::size_t>(group)]; }
-  const Slot& slot(int group) const { return slots[static_cast<std::size_t>(group)]; }
-};
-
-// One tenant's trie, counters and ghosts.
-struct PromptCache::Salt {
-  std::string name;
-  Node root;
-  std::size_t nodes = 0, entries = 0;
-  int pins = 0;                       // of its nodes, orphans included
-  std::uint64_t idle_since = 0;       // its key among the idle ones; 0: has nodes or pins
-  std::vector<std::size_t> pages;     // by group
-  PromptCacheStats counters;          // entries, nodes and bytes are filled in when asked
-  std::vector<std::uint64_t> ghosts;  // ring of hashes of prefixes that were evicted
-  std::size_t next_ghost = 0;
-  std::unordered_multiset<std::uint64_t> ghost_set;
-};
-
 struct PromptCache::Trie {
-  Trie(PagePool& pages, PromptCacheOptions chosen, std::function<std::int64_t()> clock_unix_ms)
-      : pool(pages), options(std::move(chosen)), now_unix_ms(std::move(clock_unix_ms)) {
-    if (options.enabled) check_mode();
-  }
+  Trie(PagePool& pages, PromptCacheOptions chosen, std::function<std::int64_t()> clock_unix_ms);
 
   PagePool& pool;
   PromptCacheOptions options;
   std::function<std::int64_t()> now_unix_ms;
   bool is_mode_refused = false;  // nothing is published, and every lookup is a miss of that name
-  std::map<std::string, std::unique_ptr<Salt>, std::less<>> salts;
+  std::map<CacheScope, std::unique_ptr<Salt>> salts;
+  std::map<std::string, std::unique_ptr<Tenant>> tenants;
+  ByBytes<Tenant> tenants_by_bytes;
 
-  struct PagePlace {
+  struct Pin {
     Node* node = nullptr;
-    int group = 0;
+    Position position = 0;
   };
-  std::uint64_t clock = 0;                                 // counts uses
-  std::map<std::uint64_t, PagePlace> loose_pages;          // windowed pages outside marks
-  std::map<std::uint64_t, PagePlace> marked_pages;         // windowed pages that marks hold
-  std::map<std::pair<bool, std::uint64_t>, Node*> leaves;  // stranded ones (false) first
-  std::unordered_map<const std::uint8_t*, Node*> owners;   // of every page
+  std::uint64_t clock = 0;                          // counts uses, and numbers things
+  std::uint64_t attempt = 0;                        // counts attempts to make room
+  std::map<std::uint64_t, Node*> leaves;            // that are queued, by last use
+  std::unordered_map<std::uint64_t, Node*> owners;  // of every page, by its key
   std::map<Node*, std::unique_ptr<Node>> orphans;
-  std::map<std::uint64_t, Salt*> idle_salts;  // without nodes and pins, by last use
-  PromptCacheStats forgotten;                 // counters of salts that are gone
-  int pins = 0;
+  std::map<std::uint64_t, Salt*> idle_salts;  // without nodes and paths, by last use
+  std::map<Node::PinKey, Pin> pins;
+  std::size_t pinned_bytes = 0;
+  PromptCacheStats forgotten;  // counters of salts that are gone
+  Position last_retokenised_at = 0;
+  int paths = 0;
 
   // Where a prompt runs through a salt's trie.
   struct Route {
@@ -122,11 +62,16 @@ struct PromptCache::Trie {
   const LayerSpan& span(int group) const {
     return pool.layout().groups[static_cast<std::size_t>(group)].span;
   }
+  std::size_t page_bytes(int group) const {
+    return pool.layout().groups[static_cast<std::size_t>(group)].page_bytes();
+  }
   bool is_windowed(int group) const { return span(group).kind != SpanKind::standard; }
-  void check_mode();  // warns once where the pool's KV mode may not be snapshotted
-  Salt& salt(const std::string& name);  // made where there is none
-  const Salt* find_salt(const std::string& name) const;
+  bool is_storing() const { return options.enabled && !is_mode_refused; }
+  Salt& salt(const CacheScope& scope);  // made where there is none
+  const Salt* find_salt(const CacheScope& scope) const;
+  void forget_salt(Salt& salt);
   void update_idle(Salt& salt);
+  void count_miss(Salt& salt, MissReason reason);
 
   // prompt_match.cpp
   struct Neighbour {
@@ -134,20 +79,24 @@ struct PromptCache::Trie {
     Position length = 0;  // of the common prefix, above 0 where there is a node
   };
   Neighbour nearest_child(const Node& parent, std::span<const TokenId> tokens) const;
-  Route route(Salt& salt, std::span<const TokenId> tokens) const;
-  static Route route_to(Node* node);
+  Route route(const Salt& salt, std::span<const TokenId> tokens) const;
   // Per group the earliest position from which on all is there up to the end of a node's block.
   using Since = std::vector<Position>;
-  Since since(const Node& node, const Since* before) const;
+  void find_since(const Node& node, const Position* before, Position* since) const;
+  // The same from the node alone, as far back as its positions need.
+  Since since(const Node& node) const;
   // The deepest position in [at_least, from] of the node's block that can be resumed; 0: none.
-  Position deepest_in_block(const Node& node, const Since& since, Position from,
+  Position deepest_in_block(const Node& node, const Position* since, Position from,
                             Position at_least) const;
+  bool is_restorable(const Node& node, Position position) const;
+  bool has_restorable(const Node& node) const;  // a position in its block
   // The deepest position in [at_least, from] that can be resumed; 0: none. The route is cut to the
   // blocks of that position; its last block may become a sibling that begins alike and has the
   // pages.
   Position deepest_restorable(Route& route, std::span<const TokenId> tokens, Position from,
                               Position at_least) const;
-  bool is_stranded(Node* leaf) const;
+  Position deepest_sibling(Route& route, std::span<const TokenId> tokens, const Position* before,
+                           Position from, Position at_least) const;
   bool was_evicted(const Salt& salt, std::span<const TokenId> tokens, Position from) const;
   void touch_match(const Route& route, Position length);
   SequenceCache shared_sequence(const Route& route, Position length) const;
@@ -155,6 +104,7 @@ struct PromptCache::Trie {
   // prompt_publish.cpp
   Node* publish_block(Node* parent, std::span<const TokenId> tokens, SequenceCache& cache);
   Node* publish_tail(Node* parent, std::span<const TokenId> tokens, SequenceCache& cache);
+  Node* finish_publish(Node* node, Node* leaf, bool is_new, SequenceCache& cache, bool gives_way);
   Node* find_child(Node* parent, std::span<const TokenId> tokens) const;
   template <class Fits>
   Node* find_owner(const Node& parent, const SequenceCache& cache, Fits&& fits) const;
@@ -170,53 +120,81 @@ struct PromptCache::Trie {
   void take_pages(Node* node, SequenceCache& cache, bool gives_way, const Node* leaf);
   void absorb_leaf(Node* leaf, Node* into);
   bool has_all_of(const Node& node, const Node& leaf) const;
-  void add_mark(Node* node, Node::Mark mark);
-  void hold_mark(Node* node, const Node::Mark& mark, bool holds);
+  void change_length(Node* node, Position before, Position after);
 
-  // prompt_evict.cpp
-  void touch(Node* node);
+  // Calls visit(block) for each block of the path that ends at `node` whose page of `group`
+  // resuming at `position` needs, the last first.
+  template <class Visit>
+  void visit_needed(Node* node, int group, Position position, Visit&& visit) const {
+    const PositionRange needed = span(group).needed(position);
+    for (; !needed.is_empty() && !node->is_root() && node->end() > needed.begin;
+         node = node->parent) {
+      if (node->start < needed.end) visit(node);
+    }
+  }
+
+  // prompt_mark.cpp
+  Node* find_on_path(const Path& path, std::span<const TokenId> tokens, Position position) const;
+  void hold_mark(Node* node, const Node::Mark& mark, bool holds);
+  void hold_range(Node* node, Position position, std::uint32_t Node::Slot::* count, bool holds);
+  void add_mark(Node* node, Node::Mark mark);
+  void remove_mark(Node* node, std::size_t index);
+  void bound_marks(Node* node);
+  void set_strength(Node* node, Node::Mark& mark, bool is_strong);
+  void settle_turns(std::span<Node* const> nodes, Position position, std::uint64_t turn);
+  std::size_t window_bytes(Position position) const;
+  void mark_branch(Node* node);
+  void move_tail_marks(Node* tail);
+  void move_branch_points(Node* leaf);
+
+  // prompt_queues.cpp
+  void change_bytes(Salt& salt, int group, bool grows);
+  void touch(Node* node, std::int64_t now);
   void touch_page(Node* node, int group);
   Node* set_page(Node* node, int group, PageRef page);
   void clear_page(Node* node, int group);
   void queue_page(Node* node, int group);
-  void unqueue_page(Node* node, int group);
+  void unqueue(Node::Place& place, Salt& salt);
+  void queue_leaf(Node* node);
+  void unqueue_leaf(Node* node);
   void update_leaf_queue(Node* node);
-  void change_length(Node* node, Position before, Position after);
-  void pin(Node* node);
-  void unpin(Node* node);
+  void release_leaf(Node* node);
+  void lock(Node* node);
+  void unlock(Node* node);
+
+  // prompt_evict.cpp
   void remove_leaf(Node* leaf, bool leaves_ghost);
   bool is_hollow(const Node& node) const;
   void remove_hollow(Node* node, std::uint64_t PromptCacheStats::* counter);
   void evict_leaf(Node* leaf, std::uint64_t PromptCacheStats::* counter);
+  void drop_page(Node* node, int group);
+  void find_stranded(Node* node, int group);
   void remember_ghost(Salt& salt, std::uint64_t hash);
-  bool drop_pages(std::map<std::uint64_t, PagePlace>& queue, std::size_t bytes);
-  bool evict_leaves(std::size_t bytes);
-  bool frees_something(const Node& leaf) const;
+  bool frees_something(const Node::Item& item) const;
+  bool give_up_one(Salt& salt);
+  bool give_up_one();
+  bool give_up_until(std::size_t bytes);
   void clear_subtree(Node* node);
 
-  void count_miss(Salt& salt, MissReason reason);
+  // prompt_pin.cpp
+  void hold_pin(const Pin& pin, bool holds);
+  void count_pinned_page(Salt& salt, int group, bool grows);
+  std::size_t bytes_to_pin(const Pin& pin) const;
+  bool frees_something(const Pin& pin) const;
+  void drop_pin(std::map<Node::PinKey, Pin>::iterator it);
+  void drop_ended_pins();
+  void drop_pins_of(const Salt& salt);
+  void move_pins(Node* from, Node* to);
+  void drop_broken_pins(Node* node);
 
   // prompt_check.cpp
   void check() const;
   struct Census;
   void check_node(const Node& node, Census& census) const;
+  void check_marks(const Node& node, Census& census) const;
+  void check_page(const Node& node, int group, Census& census) const;
+  void check_salt(const Salt& salt, Census& census) const;
+  void check_tenants() const;
 };
-
-// Chained over tokens: equal for equal prefixes. Only ever names a miss, so 64 bits suffice.
-inline std::uint64_t extend_prefix_hash(std::uint64_t hash, TokenId token) {
-  hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x9e3779b97f4a7c15u;
-  hash ^= hash >> 29;
-  hash *= 0xbf58476d1ce4e5b9u;
-  return hash ^ (hash >> 32);
-}
-inline constexpr std::uint64_t kEmptyPrefixHash = 0x51ed270b2d4c1f35u;
-
-inline Position common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
-  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  return end.first - a.begin();
-}
-inline bool is_prefix(std::span<const TokenId> prefix, std::span<const TokenId> tokens) {
-  return common_prefix(prefix, tokens) == static_cast<Position>(prefix.size());
-}
 
 }  // namespace reprise

@@ -12,8 +12,10 @@
 
 #include "api/api_error.h"
 #include "api/cache_report.h"
+#include "api/cache_tree.h"
 #include "api/json_writer.h"
 #include "api/logprobs.h"
+#include "api/retry_after.h"
 #include "base/json.h"
 #include "text/vocabulary.h"
 
@@ -97,6 +99,33 @@ TEST(Format, SmallForms) {
   usage.miss = MissReason::snapshot_diverged;
   usage.diverged_at = 4;
   EXPECT_EQ(cache_header(usage), "miss; reason=snapshot_diverged; diverged_at=4");
+  usage.retokenised_at = 4;
+  EXPECT_EQ(cache_header(usage), "miss; reason=snapshot_diverged; diverged_at=4; retokenised_at=4");
+  usage.cached_tokens = 3;
+  EXPECT_EQ(cache_header(usage), "hit; matched=3; retokenised_at=4");
+}
+
+TEST(Format, CacheDetails) {
+  const auto cache_of = [](const Usage& usage) {
+    const std::string chunk =
+        format_usage_chunk(identity_of(ReplyKind::chat), usage, CacheDetails::yes);
+    const JsonValue whole =
+        *parse_json(format_reply(identity_of(ReplyKind::chat), {}, usage, CacheDetails::yes));
+    const JsonValue streamed = *parse_json(chunk);
+    EXPECT_EQ(to_json(whole.at("usage")), to_json(streamed.at("usage")));
+    return to_json(whole.at("usage").at("prompt_tokens_details").at("cache"));
+  };
+  Usage usage = usage_of();
+  usage.diverged_at = 9;
+  usage.is_pinned = true;
+  EXPECT_EQ(cache_of(usage), R"({"result":"hit","reason":null,"matched":7,"diverged_at":9,)"
+                             R"("retokenised_at":null,"pinned":true})");
+  usage.cached_tokens = 0;
+  usage.miss = MissReason::evicted;
+  usage.retokenised_at = 5;
+  usage.is_pinned = false;
+  EXPECT_EQ(cache_of(usage), R"({"result":"miss","reason":"evicted","matched":0,"diverged_at":9,)"
+                             R"("retokenised_at":5,"pinned":false})");
 }
 
 TEST(Format, Errors) {
@@ -106,6 +135,29 @@ TEST(Format, Errors) {
   EXPECT_EQ(error_body({503, "overloaded", "later", {}}),
             R"({"error":{"message":"later","type":"server_error","param":null,)"
             R"("code":"overloaded"}})");
+  EXPECT_EQ(error_body({429, "queue_full", "later"}),
+            R"({"error":{"message":"later","type":"rate_limit_error","param":null,)"
+            R"("code":"queue_full"}})");
+  EXPECT_EQ(error_body(timeout_error(1500, 1612)),
+            R"({"error":{"message":"the request ran into its limit of 1500 ms: 1612 ms had )"
+            R"(passed","type":"server_error","param":null,"code":"timeout"}})");
+}
+
+// The work that waits, at the measured speed, between one second and a minute.
+TEST(Format, RetryAfter) {
+  EngineStats stats;
+  EXPECT_EQ(retry_after_seconds(stats), 1);
+  stats.waiting = 10;
+  stats.requests = 10;  // none of them ran
+  stats.prefill_rows_per_second = 100;
+  EXPECT_EQ(retry_after_seconds(stats), 1);
+  stats.requests = 14;
+  stats.forwarded_rows = 400;  // 100 rows a request, one second each
+  EXPECT_EQ(retry_after_seconds(stats), 10);
+  stats.prefill_rows_per_second = 1;
+  EXPECT_EQ(retry_after_seconds(stats), 60);
+  stats.prefill_rows_per_second = 1e6;
+  EXPECT_EQ(retry_after_seconds(stats), 1);
 }
 
 TEST(Format, CacheStatsNames) {
@@ -116,7 +168,12 @@ TEST(Format, CacheStatsNames) {
   own.hits = 1;
   own.misses[static_cast<std::size_t>(MissReason::evicted)] = 2;
   own.bytes_by_group = {30, 12};
-  Result<JsonValue> parsed = parse_json(format_cache_stats(options, own, EngineStats()));
+  EngineStats all;
+  all.kv_budget_bytes = 1000;
+  all.kv_used_bytes = 77;
+  all.running = 3;
+  all.cache.lookups = 9;
+  Result<JsonValue> parsed = parse_json(format_cache_stats(options, own, &all));
   ASSERT_TRUE(parsed);
   const JsonObject& stats = parsed->as_object();
   for (const char* name : {"enabled",
@@ -153,19 +210,79 @@ TEST(Format, CacheStatsNames) {
   EXPECT_EQ(stats.at("reject_evicted").to_number<int>(), 2);
   EXPECT_TRUE(stats.at("last_hit").is_null());
   own.last_hit = LastHit{31, 60, true, 99};
-  parsed = parse_json(format_cache_stats(options, own, EngineStats()));
+  parsed = parse_json(format_cache_stats(options, own, &all));
   EXPECT_EQ(to_json(parsed->as_object().at("last_hit")),
             R"({"matched_len":31,"stored_len":60,"truncated":true,"at_unix_ms":99})");
+  EXPECT_TRUE(stats.at("last_retokenised_at").is_null());
+  own.retokenised = 1;
+  own.last_retokenised_at = 8;
+  own.pins_refused = 2;
+  own.pinned_bytes = 5;
+  parsed = parse_json(format_cache_stats(options, own, &all));
+  const JsonObject& sums = parsed->as_object().at("all").as_object();
+  EXPECT_EQ(sums.at("lookups").to_number<int>(), 9);
+  EXPECT_EQ(sums.at("used_bytes").to_number<int>(), 77);
+  EXPECT_EQ(sums.at("budget_bytes").to_number<int>(), 1000);
+  EXPECT_EQ(parsed->as_object().at("lookups").to_number<int>(), 4);
+  EXPECT_EQ(parsed->as_object().at("used_bytes").to_number<int>(), 77);
+  // Whoever may not see sums gets its own numbers only, and none of them is another's.
+  const JsonObject mine = parse_json(format_cache_stats(options, own, nullptr))->as_object();
+  for (const char* name : {"all", "used_bytes", "committed_bytes", "cache_bytes_all",
+                           "sequence_bytes", "running", "waiting"}) {
+    EXPECT_FALSE(mine.contains(name)) << name;
+  }
+  EXPECT_EQ(mine.at("lookups").to_number<int>(), 4);
+  EXPECT_EQ(mine.at("retokenised").to_number<int>(), 1);
+  EXPECT_EQ(mine.at("last_retokenised_at").to_number<int>(), 8);
+  EXPECT_EQ(mine.at("pins_refused").to_number<int>(), 2);
+  EXPECT_EQ(mine.at("pinned_bytes").to_number<int>(), 5);
   EXPECT_EQ(format_cache_reset({12, 3}), R"({"cleared":true,"freed_bytes":12,"freed_entries":3})");
 }
 
+TEST(Format, CacheTree) {
+  CacheRun root;
+  root.hash = 0xabc;
+  root.end = 128;
+  root.marks = {{64, MarkKind::turn_end}, {128, MarkKind::branch_point}};
+  root.pages = {2, 1};
+  root.bytes = 300;
+  root.used_unix_ms = 8'500;
+  root.hits = 4;
+  root.paths = 2;
+  CacheRun leaf;
+  leaf.parent = 0;
+  leaf.start = 128;
+  leaf.end = 130;
+  leaf.pinned_until_unix_ms = 12'000;
+  const std::vector<CacheRun> runs = {root, leaf};
+  EXPECT_EQ(format_cache_tree("alice", runs, true, {"standard", "rotating_8"}, 10'000),
+            R"({"object":"cache.tree","scope":{"tenant":"alice"},"runs":[)"
+            R"({"id":0,"parent":null,"hash":"0000000000000abc","start":0,"end":128,"tokens":128,)"
+            R"("marks":[{"position":64,"kind":"turn_end"},{"position":128,"kind":"branch_point"}],)"
+            R"("bytes":300,"pages":{"standard":2,"rotating_8":1},"age_seconds":1.5,"hits":4,)"
+            R"("in_use":2,"pinned_for_seconds":0.0},)"
+            R"({"id":1,"parent":0,"hash":"0000000000000000","start":128,"end":130,"tokens":2,)"
+            R"("marks":[],"bytes":0,"pages":{},"age_seconds":10.0,"hits":0,"in_use":0,)"
+            R"("pinned_for_seconds":2.0}],"truncated":true})");
+}
+
+TEST(Format, SpanGroupNames) {
+  KvLayout layout;
+  layout.groups.resize(4);
+  layout.groups[1].span = {SpanKind::rotating, 512};
+  layout.groups[2].span = {SpanKind::rotating, 512};
+  layout.groups[3].span = {SpanKind::chunked, 8192};
+  EXPECT_EQ(span_group_names(layout), (std::vector<std::string>{"standard", "rotating_512",
+                                                                "rotating_512_2", "chunked_8192"}));
+}
+
 TEST(Format, SaltsKeepTenantsApart) {
-  EXPECT_EQ(tenant_salt("key", "salt"), tenant_salt("key", "salt"));
-  EXPECT_NE(tenant_salt("key", "salt"), tenant_salt("other", "salt"));
-  EXPECT_NE(tenant_salt("key", "salt"), tenant_salt("key", ""));
-  EXPECT_NE(tenant_salt("ab", "c"), tenant_salt("a", "bc"));
-  EXPECT_NE(tenant_salt("", "a"), tenant_salt("a", ""));
-  EXPECT_EQ(tenant_salt("secret", "").find("secret"), std::string::npos);
+  EXPECT_EQ(cache_scope("key", "salt"), cache_scope("key", "salt"));
+  EXPECT_NE(cache_scope("key", "salt"), cache_scope("other", "salt"));
+  EXPECT_NE(cache_scope("key", "salt"), cache_scope("key", ""));
+  EXPECT_NE(cache_scope("ab", "c"), cache_scope("a", "bc"));
+  EXPECT_NE(cache_scope("", "a"), cache_scope("a", ""));
+  EXPECT_EQ(cache_scope("secret", "").salt.find("secret"), std::string::npos);
 }
 
 // ---- log probabilities ------------------------------------------------------------------------

@@ -314,7 +314,7 @@ TEST(ParseChat, RefusesBadNumbers) {
 TEST(ParseChat, RefusesBadStopsAndFlags) {
   std::string many = "[\"a\"";
   for (int i = 0; i < 16; i++) many += ",\"a\"";
-  const std::string longest(kStopStringBytesMax, 'x');
+  const std::string longest(Limits().stop_bytes_max, 'x');
   expect_chat_refused({
       {chat_with(R"("stop":"")"), kValue, "stop"},
       {chat_with(R"("stop":[""])"), kValue, "stop[0]"},
@@ -415,9 +415,76 @@ TEST(Parse, QuotesOfTheClientAreShort) {
 }
 
 TEST(Parse, BodyLimit) {
-  JsonLimits limits;
-  limits.bytes_max = 20;
-  EXPECT_EQ(parse_chat_request(chat_with("\"n\":1"), limits).error().code, "invalid_json");
+  Limits limits;
+  limits.body_bytes_max = 20;
+  const ApiError error = parse_chat_request(chat_with("\"n\":1"), limits).error();
+  EXPECT_EQ(error.code, "invalid_json");
+  EXPECT_NE(error.message.find("at most 20"), std::string::npos) << error.message;
+}
+
+TEST(Parse, LimitsCarryBothNumbers) {
+  Limits limits;
+  limits.messages_max = 2;
+  limits.content_parts_max = 2;
+  limits.stops_max = 2;
+  limits.name_bytes_max = 10;
+  limits.timeout_ms_max = 1500;
+  const auto message_of = [&](const std::string& body) {
+    const ApiResult<ChatRequest> request = parse_chat_request(body, limits);
+    return request ? "accepted" : request.error().message;
+  };
+  const std::string message = R"({"role":"user","content":"a"})";
+  const auto messages = [&](int count) {
+    std::string list = message;
+    for (int i = 1; i < count; i++) list += "," + message;
+    return R"({"messages":[)" + list + "]}";
+  };
+  EXPECT_EQ(message_of(messages(2)), "accepted");
+  EXPECT_EQ(message_of(messages(3)), "messages: got 3 messages, expected at most 2");
+  const std::string part = R"({"type":"text","text":"a"})";
+  EXPECT_EQ(message_of(R"({"messages":[{"role":"user","content":[)" + part + "," + part + "," +
+                       part + "]}]}"),
+            "messages[0].content: got 3 parts, expected at most 2");
+  EXPECT_EQ(message_of(chat_with(R"("stop":["a","b","c"])")),
+            "stop: got 3 strings, expected at most 2");
+  EXPECT_EQ(message_of(chat_with(R"("cache_salt":"elevenbytes")")),
+            "cache_salt: got 11 bytes, expected at most 10");
+  EXPECT_EQ(message_of(chat_with(R"("timeout":1.5)")), "accepted");
+  EXPECT_EQ(message_of(chat_with(R"("timeout":1.6)")), "timeout: got 1.6, expected 0 to 1.5");
+  EXPECT_EQ(message_of(chat_with(R"("timeout":0)")),
+            "timeout: got 0, expected more than 0, at most 1.5");
+  EXPECT_EQ(message_of(chat_with(R"("cache_pin_seconds":86401)")),
+            "cache_pin_seconds: got 86401, expected 0 to 86400");
+}
+
+TEST(Parse, SchedulingAndCacheFields) {
+  const GenerationFields fields =
+      chat(chat_with(R"("priority":"high","timeout":2.5,"cache_pin_seconds":60,)"
+                     R"("cache_details":true)"))
+          .fields;
+  EXPECT_EQ(fields.priority, Priority::high);
+  EXPECT_EQ(fields.timeout_ms, 2500);
+  EXPECT_EQ(fields.cache_pin_seconds, 60);
+  EXPECT_TRUE(fields.cache_details);
+  EXPECT_TRUE(fields.unknown.empty());
+  const GenerationFields none = chat(chat_with(R"("priority":null,"timeout":null)")).fields;
+  EXPECT_EQ(none.priority, Priority::normal);
+  EXPECT_FALSE(none.timeout_ms);
+  EXPECT_EQ(none.cache_pin_seconds, 0);
+  EXPECT_FALSE(none.cache_details);
+  EXPECT_EQ(chat(chat_with(R"("priority":"low")")).fields.priority, Priority::low);
+  EXPECT_EQ(chat(chat_with(R"("timeout":0.0001)")).fields.timeout_ms, 1);
+  expect_chat_refused({
+      {chat_with(R"("priority":1)"), kType, "priority"},
+      {chat_with(R"("priority":"urgent")"), kValue, "priority"},
+      {chat_with(R"("timeout":"5")"), kType, "timeout"},
+      {chat_with(R"("timeout":-1)"), kValue, "timeout"},
+      {chat_with(R"("timeout":86401)"), kValue, "timeout"},
+      {chat_with(R"("cache_pin_seconds":1.5)"), kType, "cache_pin_seconds"},
+      {chat_with(R"("cache_pin_seconds":-1)"), kValue, "cache_pin_seconds"},
+      {chat_with(R"("cache_pin_seconds":5,"cache_prompt":false)"), kValue, "cache_pin_seconds"},
+      {chat_with(R"("cache_details":1)"), kType, "cache_details"},
+  });
 }
 
 }  // namespace

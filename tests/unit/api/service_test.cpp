@@ -66,7 +66,7 @@ TEST_F(ServiceTest, WrongPathsAndMethods) {
 
 TEST_F(ServiceTest, ApiKeys) {
   ServiceOptions options;
-  options.api_keys = {"first", "second"};
+  options.api_keys = ApiKeys({"first", "second"});
   start({}, {}, options);
   EXPECT_EQ(ask("GET", "/health").head.status, 200);
   EXPECT_EQ(ask("OPTIONS", "/v1/models").head.status, 204);
@@ -242,7 +242,7 @@ TEST_F(ServiceTest, CacheStatsAndReset) {
 
 TEST_F(ServiceTest, SaltsDoNotShare) {
   ServiceOptions options;
-  options.api_keys = {"first", "second"};
+  options.api_keys = ApiKeys({"first", "second"});
   start({}, {}, options);
   const auto cached = [&](const char* key, const std::string& salt) {
     const Reply reply = ask("POST", "/v1/chat/completions",
@@ -330,7 +330,7 @@ TEST_F(ServiceTest, DrainRefusesNewOnesAndFinishesOldOnes) {
   EXPECT_TRUE(running.reply.body.ends_with("data: [DONE]\n\n"));
 }
 
-TEST_F(ServiceTest, FullQueueIsOverloaded) {
+TEST_F(ServiceTest, FullQueueIsALimitOfItsOwn) {
   EngineOptions options;
   options.sequences_max = 1;
   options.queue_max = 1;
@@ -341,18 +341,25 @@ TEST_F(ServiceTest, FullQueueIsOverloaded) {
     listeners.push_back(std::make_unique<Listener>());
     send(*listeners.back(), "POST", "/v1/chat/completions", chat_body("go on", R"(,"seed":1)"));
   }
-  int served = 0, overloaded = 0;
+  int served = 0, refused = 0;
   for (const auto& listener : listeners) {
     ASSERT_TRUE(listener->read_all());
     served += listener->reply.head.status == 200;
-    if (listener->reply.head.status != 503) continue;
-    overloaded++;
-    EXPECT_EQ(listener->reply.error_code(), "overloaded");
-    EXPECT_EQ(listener->reply.header("retry-after"), "1");
+    if (listener->reply.head.status != 429) continue;
+    refused++;
+    EXPECT_EQ(listener->reply.error_code(), "queue_full");
+    const JsonValue error = listener->reply.json().at("error");
+    EXPECT_EQ(error.at("type").as_string(), "rate_limit_error");
+    EXPECT_EQ(error.at("message").as_string(),
+              "2 requests are running or waiting, the queue holds 2 in all");
+    const int retry_after = std::stoi(listener->reply.header("retry-after"));
+    EXPECT_GE(retry_after, 1);
+    EXPECT_LE(retry_after, 60);
   }
-  EXPECT_EQ(served + overloaded, 8);
+  EXPECT_EQ(served + refused, 8);
   EXPECT_GE(served, 2);
-  EXPECT_GE(overloaded, 1);
+  EXPECT_GE(refused, 1);
+  EXPECT_EQ(engine->stats().refused_full, static_cast<std::uint64_t>(refused));
 }
 
 // Every reply ends, also when the service goes first: with an error event where the head was sent.
@@ -389,7 +396,11 @@ TEST_F(ServiceTest, Metrics) {
         R"(reprise_http_replies_total{endpoint="chat",status="400"} 1)",
         "reprise_time_to_first_token_seconds_count 1", "reprise_request_duration_seconds_count 1",
         R"(reprise_cache_misses_total{reason="no_candidate"} 1)", "reprise_cache_lookups_total 1",
-        "reprise_kv_budget_bytes 67108864"}) {
+        "reprise_kv_budget_bytes 67108864", "reprise_cache_capacity_bytes 67108864",
+        "reprise_inter_token_seconds_count 1", "reprise_inter_token_seconds_bucket{le=\"0.005\"}",
+        "reprise_cache_retokenised_total 0", "reprise_cache_pinned_bytes 0",
+        "reprise_requests_refused_full_total 0",
+        R"(reprise_requests_ended_total{reason="timeout"} 0)"}) {
     EXPECT_NE(reply.body.find(line), std::string::npos) << line;
   }
 }

@@ -53,6 +53,18 @@ TEST(Options, EnvironmentGivesWayToFlags) {
   ::setenv("REPRISE_PORT", "many", 1);
   EXPECT_FALSE(parse_command_line({"serve", "-m", "x"}).has_value());
   ::unsetenv("REPRISE_PORT");
+  // Also where commands that are not asked for have the option.
+  ::setenv("REPRISE_MODEL", "environment", 1);
+  for (const char* command : {"serve", "run", "generate", "bench"}) {
+    EXPECT_EQ(parse_command_line({command})->options.model, "environment");
+    EXPECT_EQ(parse_command_line({command, "-m", "flag"})->options.model, "flag");
+  }
+  ::unsetenv("REPRISE_MODEL");
+  // And what only another command would read is not read.
+  ::setenv("REPRISE_MAX_QUEUE", "many", 1);
+  EXPECT_TRUE(parse_command_line({"generate", "-m", "x"}).has_value());
+  EXPECT_FALSE(parse_command_line({"serve", "-m", "x"}).has_value());
+  ::unsetenv("REPRISE_MAX_QUEUE");
 }
 
 TEST(Options, BadValuesNameTheFlagAndTheRange) {
@@ -73,6 +85,11 @@ TEST(Options, BadValuesNameTheFlagAndTheRange) {
       {{"serve", "--host", ""}, "--host", "an address"},
       {{"serve", "--log-level", "loud"}, "--log-level", "warn"},
       {{"serve", "--prompt-cache-capacity", "101%"}, "--prompt-cache-capacity", "100 %"},
+      {{"serve", "--api-key-file", ""}, "--api-key-file", "a file"},
+      {{"serve", "--request-timeout", "-1"}, "--request-timeout", "86400"},
+      {{"serve", "--decode-ms", "0"}, "--decode-ms", "60000"},
+      {{"serve", "--cache-pin-max", "lots"}, "--cache-pin-max", "GiB"},
+      {{"serve", "--cache-pin-max", "101%"}, "--cache-pin-max", "100 %"},
       {{"--port", "80", "serve", "-m", "x"}, "--port", "before the command"},
   };
   for (const auto& c : cases) {
@@ -135,6 +152,40 @@ TEST(Options, BytesWithUnits) {
   EXPECT_FALSE(parse_bytes("-5M", 100).has_value());
   EXPECT_FALSE(parse_bytes("5X", 100).has_value());
   EXPECT_FALSE(parse_bytes("1e30", 100).has_value());
+}
+
+TEST(Options, SharesOfAWhole) {
+  EXPECT_EQ(parse_share("25%", 1000).value(), 250U);
+  EXPECT_EQ(parse_share("100%", 1000).value(), 1000U);
+  EXPECT_EQ(parse_share("1%", 10).value(), 0U);
+  EXPECT_EQ(parse_share("2M", 10).value(), std::size_t{2} << 20);
+  for (const char* nothing : {"0", "0%", "off"}) EXPECT_EQ(parse_share(nothing, 10).value(), 0U);
+  for (const char* wrong : {"", "-1", "101%", "x%", "many"}) EXPECT_FALSE(parse_share(wrong, 10));
+}
+
+TEST(Options, ServeTakesKeysTimesAndPins) {
+  const auto parsed = parse_command_line({"serve", "-m", "x", "--api-key-file", "keys.txt",
+                                          "--request-timeout", "90", "--decode-ms", "40",
+                                          "--cache-pin-max", "1GiB", "--max-queue", "7"});
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->options.api_key_file, "keys.txt");
+  EXPECT_EQ(parsed->options.request_timeout_seconds, 90);
+  EXPECT_EQ(parsed->options.decode_ms, 40);
+  EXPECT_EQ(parsed->options.cache_pin_max, "1GiB");
+  EXPECT_EQ(parsed->options.queue, 7);
+}
+
+TEST(Options, CacheTakesAServerAndWhatToDo) {
+  const auto parsed = parse_command_line(
+      {"cache", "--url", "http://h:1", "--api-key", "k", "--cache-salt", "s", "--json", "--reset"});
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_STREQ(parsed->command->name, "cache");
+  EXPECT_EQ(parsed->options.url, "http://h:1");
+  EXPECT_EQ(parsed->options.api_keys, Words{"k"});
+  EXPECT_EQ(parsed->options.cache_salt, "s");
+  EXPECT_TRUE(parsed->options.json);
+  EXPECT_TRUE(parsed->options.reset);
+  EXPECT_FALSE(parse_command_line({"cache", "--model", "x"}).has_value());
 }
 
 }  // namespace

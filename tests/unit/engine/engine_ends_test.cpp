@@ -20,10 +20,10 @@ class EngineEnds : public TinyFamilies {
     EXPECT_EQ(idle.waiting, 0u);
     EXPECT_EQ(idle.sequence_pages_bytes, 0u);
     EXPECT_EQ(idle.kv_used_bytes, idle.cache.bytes);
-    EXPECT_EQ(idle.requests,
-              idle.ends_stop + idle.ends_length + idle.ends_cancelled + idle.ends_error);
-    engine.reset_cache("");
-    EXPECT_EQ(engine.cache_stats("").bytes, 0u);
+    EXPECT_EQ(idle.requests, idle.ends_stop + idle.ends_length + idle.ends_cancelled +
+                                 idle.ends_timeout + idle.ends_error);
+    engine.reset_cache({});
+    EXPECT_EQ(engine.cache_stats({}).bytes, 0u);
   }
 };
 
@@ -260,7 +260,7 @@ TEST_P(EngineEnds, AStormEndsEachRequestOnce) {
           EXPECT_TRUE(id.has_value()) << (id ? "" : id.error().message);
           if (random() % 4 == 0) harness.engine().cancel(*id);
           if (random() % 3 == 0) recording.wait_for_end();
-          if (random() % 40 == 0) harness.engine().reset_cache("a");
+          if (random() % 40 == 0) harness.engine().reset_cache({"", "a"});
         }
       });
     }
@@ -271,8 +271,8 @@ TEST_P(EngineEnds, AStormEndsEachRequestOnce) {
     EXPECT_EQ(stats.ends_error, 0u);
     EXPECT_GT(stats.cached_tokens, 0u);
     expect_nothing_left(harness.engine());
-    harness.engine().reset_cache("a");
-    harness.engine().reset_cache("b");
+    harness.engine().reset_cache({"", "a"});
+    harness.engine().reset_cache({"", "b"});
     EXPECT_EQ(harness.engine().stats().kv_used_bytes, 0u);
   }
   for (const Recording& recording : recordings) EXPECT_EQ(recording.ends(), 1);

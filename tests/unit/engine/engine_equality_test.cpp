@@ -59,7 +59,7 @@ TEST_P(EngineEquality, TheNextTurnRestoresWhatWasForwarded) {
     const Recording& warm = harness.run(next);
     EXPECT_EQ(warm.end().usage.cached_tokens, expected_cached);
     EXPECT_EQ(warm.bytes(), cold(next));
-    const PromptCacheStats stats = harness.engine().cache_stats(first.salt);
+    const PromptCacheStats stats = harness.engine().cache_stats({"", first.salt});
     ASSERT_TRUE(stats.last_hit.has_value());
     EXPECT_EQ(stats.last_hit->matched_length, expected_cached);
     EXPECT_EQ(stats.lookups, 2u);
@@ -271,7 +271,7 @@ TEST_P(EngineEquality, SaltsDoNotMeet) {
   EXPECT_EQ(harness.run(request).end().usage.cached_tokens, 0);
   request.salt = "one";
   EXPECT_EQ(harness.run(request).end().usage.cached_tokens, 119);
-  EXPECT_EQ(harness.engine().cache_stats("two").hits, 0u);
+  EXPECT_EQ(harness.engine().cache_stats({"", "two"}).hits, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EngineEquality, ::testing::Values("gemma3", "llama"),

@@ -100,17 +100,26 @@ struct Ask {
   SamplingParams sampling = {.seed = 7};
   std::vector<TokenId> stop_ids = {};
   Position history_boundary = 0;
+  std::string tenant = {};
   std::string salt = {};
   bool use_cache = true;
+  std::vector<Position> turn_ends = {};
+  Priority priority = Priority::normal;
+  std::int64_t pin_ms = 0;
+  std::int64_t timeout_ms = 0;
   // Called on the engine thread; the count includes this token.
   std::function<SequenceSink::Verdict(std::size_t tokens)> on_token = {};
   std::function<void(Position done)> on_prefill = {};
+  std::function<bool(std::span<const TokenId>, std::span<const TokenId>)> is_same_text = {};
 };
 
 class RecordingSink final : public SequenceSink {
  public:
   RecordingSink(Recording& recording, const Ask& ask)
-      : recording_(&recording), on_token_(ask.on_token), on_prefill_(ask.on_prefill) {}
+      : recording_(&recording),
+        on_token_(ask.on_token),
+        on_prefill_(ask.on_prefill),
+        is_same_text_(ask.is_same_text) {}
 
   Verdict on_token(const SampledToken& token) override {
     EXPECT_EQ(recording_->ends(), 0);
@@ -129,6 +138,9 @@ class RecordingSink final : public SequenceSink {
     EXPECT_EQ(prompt_cached_.value_or(end.usage.cached_tokens), end.usage.cached_tokens);
     recording_->add_end(end);
   }
+  bool is_same_text(std::span<const TokenId> cached, std::span<const TokenId> prompt) override {
+    return is_same_text_ && is_same_text_(cached, prompt);
+  }
   void on_prefill(Position done, Position total) override {
     EXPECT_LE(done, total);
     recording_->add_prefill(done);
@@ -139,9 +151,28 @@ class RecordingSink final : public SequenceSink {
   Recording* recording_;
   std::function<Verdict(std::size_t)> on_token_;
   std::function<void(Position)> on_prefill_;
+  std::function<bool(std::span<const TokenId>, std::span<const TokenId>)> is_same_text_;
   std::size_t tokens_ = 0;
   std::optional<Position> prompt_cached_;  // as told before the first token
 };
+
+inline GenerationRequest make_request(const Ask& ask, Recording& recording) {
+  GenerationRequest request;
+  request.prompt = ask.prompt;
+  request.history_boundary = ask.history_boundary;
+  request.max_tokens = ask.max_tokens;
+  request.sampling = ask.sampling;
+  request.stop_ids = ask.stop_ids;
+  request.top_logprobs = 5;
+  request.scope = {ask.tenant, ask.salt};
+  request.use_cache = ask.use_cache;
+  request.turn_ends = ask.turn_ends;
+  request.priority = ask.priority;
+  request.pin_ms = ask.pin_ms;
+  request.timeout_ms = ask.timeout_ms;
+  request.sink = std::make_unique<RecordingSink>(recording, ask);
+  return request;
+}
 
 struct HarnessOptions {
   EngineOptions engine = {.context_length = 600,
@@ -169,17 +200,7 @@ class Harness {
   void destroy_engine() { engine_.reset(); }
 
   Result<RequestId> submit(const Ask& ask, Recording& recording) {
-    GenerationRequest request;
-    request.prompt = ask.prompt;
-    request.history_boundary = ask.history_boundary;
-    request.max_tokens = ask.max_tokens;
-    request.sampling = ask.sampling;
-    request.stop_ids = ask.stop_ids;
-    request.top_logprobs = 5;
-    request.salt = ask.salt;
-    request.use_cache = ask.use_cache;
-    request.sink = std::make_unique<RecordingSink>(recording, ask);
-    return engine_->submit(std::move(request));
+    return engine_->submit(make_request(ask, recording));
   }
 
   // Starts a request that must be accepted.

@@ -77,24 +77,34 @@ TEST_P(EngineRoom, AChunkIsCutToTheRoomThatIsLeft) {
   EXPECT_EQ(harness.run(ask).end().reason, FinishReason::length);
 }
 
-TEST_P(EngineRoom, OneThatOutgrowsTheWholeBudgetEndsInAnErrorWithBothNumbers) {
+// What can never fit is refused with its numbers; what just fits runs to its end beside others.
+TEST_P(EngineRoom, TheLongestThatFitsRunsAndOneTokenMoreIsRefused) {
   HarnessOptions options = columns(3);
   Harness harness(model(), options);
-  Recording& large = harness.start({.prompt = random_tokens(100, 1), .max_tokens = 480});
-  Recording& small = harness.start({.prompt = random_tokens(60, 2), .max_tokens = 30});
-  large.wait_for_end();
-  small.wait_for_end();
-  EXPECT_EQ(small.end().reason, FinishReason::length);
-  EXPECT_EQ(small.bytes(), cold({.prompt = random_tokens(60, 2), .max_tokens = 30}));
-  if (large.end().reason == FinishReason::error) {
-    EXPECT_EQ(large.end().error->code, Errc::exhausted);
-    EXPECT_NE(large.end().error->message.find(std::to_string(options.engine.kv_budget_bytes)),
-              std::string::npos)
-        << large.end().error->message;
-    EXPECT_GE(large.tokens().size(), 92u);  // 192 places, the last sampled one needs none
-  } else {
-    EXPECT_STREQ(GetParam(), "gemma3");  // may fit: half its layers keep a window only
+  const Position fits = harness.engine().fitting_length();
+  ASSERT_LT(fits, options.engine.context_length);
+  Ask large{.prompt = random_tokens(100, 1), .max_tokens = fits - 100 + 2};
+  Recording unheard;
+  const Result<RequestId> refused = harness.submit(large, unheard);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::exhausted);
+  EXPECT_EQ(refused.error().field, "max_tokens");
+  for (const std::size_t number : {options.engine.kv_budget_bytes, static_cast<std::size_t>(fits),
+                                   static_cast<std::size_t>(large.max_tokens)}) {
+    EXPECT_NE(refused.error().message.find(std::to_string(number)), std::string::npos)
+        << refused.error().message;
   }
+  EXPECT_EQ(unheard.ends(), 0);
+  large.max_tokens--;
+  const Ask small{.prompt = random_tokens(60, 2), .max_tokens = 30};
+  Recording& large_reply = harness.start(large);
+  Recording& small_reply = harness.start(small);
+  large_reply.wait_for_end();
+  small_reply.wait_for_end();
+  EXPECT_EQ(large_reply.end().reason, FinishReason::length);
+  EXPECT_EQ(large_reply.bytes(), cold(large));
+  EXPECT_EQ(small_reply.end().reason, FinishReason::length);
+  EXPECT_EQ(small_reply.bytes(), cold(small));
   EXPECT_EQ(harness.engine().stats().kv_used_bytes, harness.engine().stats().cache.bytes);
 }
 
@@ -136,11 +146,11 @@ TEST_P(EngineRoom, ALookupThatRestoredCountsAsAHit) {
   second_accepted = true;
   while (prefilled < 30) std::this_thread::yield();  // the second was looked up, and waits
   reset_asked = true;
-  harness.engine().reset_cache("");
+  harness.engine().reset_cache({});
   waiting.wait_for_end();
   long_one.wait_for_end();
   EXPECT_EQ(waiting.end().usage.cached_tokens, 100);
-  const PromptCacheStats stats = harness.engine().cache_stats("");
+  const PromptCacheStats stats = harness.engine().cache_stats({});
   EXPECT_EQ(stats.lookups, 3u);
   EXPECT_EQ(stats.hits, 1u);
 }
@@ -164,9 +174,9 @@ TEST_P(EngineRoom, UnderTheTightestBudgetsAnswersAreThoseWithoutACache) {
         const auto room = static_cast<int>(longest) - static_cast<int>(prompt.size());
         prompt = joined(prompt, random_tokens(static_cast<int>(random() % 40) % (room + 1),
                                               100 + random() % 3));
-        const std::size_t bytes = layout.sequence_bytes(static_cast<Position>(prompt.size()));
-        if (bytes + column_bytes() > options.engine.kv_budget_bytes) continue;  // refused
         const Ask ask{.prompt = prompt, .max_tokens = 1 + static_cast<Position>(random() % 3)};
+        const Position last = static_cast<Position>(prompt.size()) + ask.max_tokens - 1;
+        if (last > harness.engine().fitting_length()) continue;  // refused
         replies.emplace_back(ask, &harness.start(ask));
       }
       for (const auto& [ask, reply] : replies) {

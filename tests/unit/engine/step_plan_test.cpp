@@ -96,37 +96,94 @@ TEST(StepPlan, ThreeOfAKindWaitForTheFirst) {
 }
 
 TEST(StepSpeed, StartsSmallAndFollowsTheMeasurement) {
-  StepSpeed speed(250, 512);
+  StepSpeed speed(250, 250, 512);
   EXPECT_EQ(speed.prefill_rows(0), 64);
-  speed.observe(64, 64);  // one row per millisecond
+  speed.observe(64, 0, 64);  // one row per millisecond
   EXPECT_EQ(speed.prefill_rows(0), 250);
   EXPECT_EQ(speed.prefill_rows(50), 200);
   EXPECT_DOUBLE_EQ(speed.rows_per_second(), 1000);
-  speed.observe(250, 125);  // two: the mean of 1 and 2
+  speed.observe(250, 0, 125);  // two: the mean of 1 and 2
   EXPECT_EQ(speed.prefill_rows(0), 375);
-  speed.observe(375, 75);  // (1.5 + 5) / 2 rows per millisecond: 812 rows, more than allowed
+  speed.observe(375, 0, 75);  // (1.5 + 5) / 2 rows per millisecond: 812 rows, more than allowed
   EXPECT_EQ(speed.prefill_rows(0), 512);
 }
 
 TEST(StepSpeed, TheShortRestOfAPromptIsNotAMeasurement) {
-  StepSpeed speed(250, 512);
-  speed.observe(64, 64);
-  speed.observe(3, 12);  // a quarter row per millisecond, because few rows stream all weights
+  StepSpeed speed(250, 250, 512);
+  speed.observe(64, 0, 64);
+  speed.observe(3, 0, 12);  // a quarter row per millisecond, because few rows stream all weights
   EXPECT_EQ(speed.prefill_rows(0), 250);
-  speed.observe(3, 300);                  // but too slow is too slow
+  speed.observe(3, 0, 300);               // but too slow is too slow
   EXPECT_EQ(speed.prefill_rows(0), 126);  // (1 + 0.01) / 2 * 250, rounded down
 }
 
 TEST(StepSpeed, SlowModelsKeepAUsefulChunkAndSmallLimitsHold) {
-  StepSpeed slow(250, 512);
-  slow.observe(64, 64000);
+  StepSpeed slow(250, 250, 512);
+  slow.observe(64, 0, 64000);
   EXPECT_EQ(slow.prefill_rows(0), 32);
-  StepSpeed tiny(250, 3);
+  StepSpeed tiny(250, 250, 3);
   EXPECT_EQ(tiny.prefill_rows(0), 3);
   EXPECT_EQ(tiny.prefill_rows(100), 3);
-  StepSpeed one(250, 1);
-  one.observe(1, 1000);
+  StepSpeed one(250, 250, 1);
+  one.observe(1, 0, 1000);
   EXPECT_EQ(one.prefill_rows(8), 1);
+}
+
+TEST(StepSpeed, AStepWithRunningStreamsIsShorter) {
+  StepSpeed speed(250, 100, 512);
+  speed.observe(60, 4, 64);
+  EXPECT_EQ(speed.prefill_rows(0), 250);
+  EXPECT_EQ(speed.prefill_rows(4), 96);
+  EXPECT_EQ(StepSpeed(50, 100, 512).prefill_rows(1), 64);
+}
+
+// A prompt of thousands of tokens advances in every step, and a short one behind it is through at
+// once.
+TEST(StepPlan, AShortPromptDoesNotWaitForALongOne) {
+  const auto a = counting(4000);
+  const auto b = counting(40, 10'000);
+  const auto c = counting(90, 20'000);
+  const std::vector<PlanSequence> sequences = {{.tokens = a}, {.tokens = c}, {.tokens = b}};
+  EXPECT_EQ(plan_step(sequences, 200), (Plan{{0, 100}, {1, 60}, {2, 40}}));
+  EXPECT_EQ(plan_step(sequences, 512), (Plan{{0, 382}, {1, 90}, {2, 40}}));
+}
+
+TEST(StepPlan, TenantsShareThePrefillEvenly) {
+  const auto a = counting(4000);
+  const auto b = counting(4000, 10'000);
+  const auto c = counting(30, 20'000);
+  const std::vector<PlanSequence> sequences = {{.tokens = a, .tenant = 1},
+                                               {.tokens = b, .tenant = 1},
+                                               {.tokens = a, .tenant = 2},
+                                               {.tokens = c, .tenant = 3}};
+  // Thirds of 300; what the third does not need goes to the others.
+  EXPECT_EQ(plan_step(sequences, 300), (Plan{{0, 69}, {1, 66}, {2, 135}, {3, 30}}));
+  EXPECT_EQ(plan_step(sequences, 2), (Plan{{0, 1}, {2, 1}}));
+}
+
+// Whatever the lengths: rows are never exceeded, never left over while somebody needs them, and the
+// first prefilling sequence is always served.
+TEST(StepPlan, NothingIsLostInSharingOut) {
+  const auto tokens = counting(300);
+  for (Position rows = 1; rows < 80; rows += 3) {
+    for (int shape = 0; shape < 243; shape++) {
+      std::vector<PlanSequence> sequences;
+      Position needed = 0;
+      for (int i = 0, rest = shape; i < 5; i++, rest /= 3) {
+        const Position left = 1 + (rest % 3) * 13 + i;
+        sequences.push_back({.tokens = tokens, .offset = 300 - left, .tenant = i % 3});
+        needed += left;
+      }
+      Position planned = 0;
+      const Plan plan = plan_step(sequences, rows);
+      for (const PlanChunk& chunk : plan) {
+        EXPECT_LE(chunk.rows, 300 - sequences[chunk.sequence].offset);
+        planned += chunk.rows;
+      }
+      ASSERT_EQ(planned, std::min(rows, needed));
+      ASSERT_EQ(plan.front().sequence, 0u);
+    }
+  }
 }
 
 }  // namespace

@@ -198,6 +198,57 @@ TEST(Server, SignalsDrainThenCut) {
   (*server)->run(true);
 }
 
+TEST(Server, HangupsAreCountedWhileRepliesRunAndEndNothing) {
+  StreamDesk desk(100'000, milliseconds(10));
+  const auto service = make_fake_service(desk);
+  std::atomic<int> hangups = 0;
+  ServerOptions options;
+  options.port = 0;
+  options.on_hangup = [&] { ++hangups; };
+  const auto server = Server::listen(*service, options);
+  ASSERT_TRUE(server);
+  std::jthread controller([&] {
+    HttpClient running((*server)->port());
+    running.send(get_request("/"));
+    EXPECT_TRUE(running.read_until("data: 1\n"));
+    for (int i = 1; i <= 3; ++i) {
+      ::kill(::getpid(), SIGHUP);
+      EXPECT_TRUE(eventually([&] { return hangups == i; }));
+    }
+    EXPECT_TRUE(running.read_while_not([&] { return running.received().size() > 1000; },
+                                       milliseconds(5000)));
+    EXPECT_EQ(desk.abandoned, 0);
+    EXPECT_EQ(desk.drains, 0);
+    ::kill(::getpid(), SIGTERM);
+    EXPECT_TRUE(eventually([&] { return desk.drains == 1; }));
+    ::kill(::getpid(), SIGHUP);  // also while it drains
+    EXPECT_TRUE(eventually([&] { return hangups == 4; }));
+    ::kill(::getpid(), SIGTERM);
+  });
+  (*server)->run(true);
+  EXPECT_EQ(hangups, 4);
+}
+
+TEST(Server, AHangupWithoutAHookIsIgnored) {
+  FakeDesk desk;
+  const auto service = make_fake_service(desk);
+  ServerOptions options;
+  options.port = 0;
+  const auto server = Server::listen(*service, options);
+  ASSERT_TRUE(server);
+  std::jthread controller([&] {
+    HttpClient client((*server)->port());
+    client.send(get_request("/"));
+    EXPECT_TRUE(client.read_reply());  // it runs, so its signal handling does
+    ::kill(::getpid(), SIGHUP);
+    client.send(get_request("/"));
+    EXPECT_TRUE(client.read_reply());
+    ::kill(::getpid(), SIGTERM);
+  });
+  (*server)->run(true);
+  EXPECT_EQ(desk.drains, 1);
+}
+
 TEST(Server, APortInUseIsNamed) {
   FakeDesk desk;
   RunningServer server(desk);

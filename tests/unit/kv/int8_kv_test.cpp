@@ -16,6 +16,7 @@ namespace {
 
 using kernels::KvShape;
 using kernels::KvType;
+using test::kA;
 using test::chain_of;
 using test::chunk;
 using test::counting;
@@ -296,7 +297,7 @@ TEST(Int8Kv, ThePromptCacheStoresNothingAndSaysSoOnce) {
     EXPECT_EQ(match.miss, MissReason::mode_refused);
   }
   EXPECT_TRUE(bench.is_right);  // the requests themselves ran as always
-  const PromptCacheStats stats = bench.cache.stats("a");
+  const PromptCacheStats stats = bench.cache.stats(kA);
   EXPECT_EQ(stats.lookups, 3u);
   EXPECT_EQ(stats.hits, 0u);
   EXPECT_EQ(stats.misses[static_cast<std::size_t>(MissReason::mode_refused)], 3u);

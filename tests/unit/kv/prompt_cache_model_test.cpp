@@ -1,11 +1,14 @@
 // Random conversations against a naive twin: every restored sequence must have the content of its
 // own tokens, lookups must find what was published, invariants hold after every operation.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "kv/prompt_node.h"
 #include "unit/kv/prompt_cache_support.h"
 
 namespace reprise {
@@ -14,12 +17,17 @@ namespace {
 using test::Bench;
 using test::chunk;
 using test::holds_identities;
+using test::kA;
+using test::kB;
+using test::kC;
 using test::kStandard;
 using test::Random;
 using test::Session;
 using test::tiny_layout;
 using test::Tokens;
 using test::window;
+
+const std::array<CacheScope, 3> kScopes = {kA, kB, kC};
 
 struct World {
   const char* name;
@@ -47,11 +55,13 @@ class Model {
       }
     }
     sessions_.clear();
-    for (const std::string salt : {"a", "b"}) bench_.cache.reset(salt);
+    for (const CacheScope& scope : kScopes) bench_.cache.reset(scope);
     EXPECT_EQ(bench_.pool.used_bytes(), 0u);
     const auto stats = bench_.cache.stats();
     EXPECT_GT(stats.hits, static_cast<std::uint64_t>(operations / 40));  // not a vacuous pass
     EXPECT_EQ(stats.bytes, 0u);
+    EXPECT_GT(moved_, 0u);
+    EXPECT_GT(pins_, static_cast<std::uint64_t>(operations / 200));
     EXPECT_GE(stats.evictions_lru + stats.window_pages_dropped, world_.gives_up ? 20u : 0u);
   }
 
@@ -62,7 +72,9 @@ class Model {
     options.min_prefix = 4;
     options.ttl_ms = 500;
     options.ghosts_per_salt = 50;
-    options.idle_salts_max = 1;  // of two
+    options.idle_salts_max = 1;  // of three
+    options.pinned_bytes_per_tenant = world.budget_pages * 4096 / 4;
+    options.pinned_bytes_max = world.budget_pages * 4096 / 3;
     return options;
   }
 
@@ -89,11 +101,17 @@ class Model {
 
   void step() {
     bench_.now += random_.below(4);
+    if (random_.chance(10)) moved_ += bench_.pool.compact();  // pages lie elsewhere then
     const std::int64_t action = random_.below(100);
     if (sessions_.empty() || (action < 25 && sessions_.size() < 5)) {
       begin();
-    } else if (action < 65) {
+    } else if (action < 55) {
       go_on(pick(sessions_.size()));
+    } else if (action < 60) {
+      pin(sessions_[pick(sessions_.size())]);
+    } else if (action < 65) {
+      check_tree(kScopes[pick(3)]);
+      fork(sessions_[pick(sessions_.size())]);
     } else if (action < 75) {
       sessions_.erase(sessions_.begin() + static_cast<std::ptrdiff_t>(pick(sessions_.size())));
     } else if (action < 82) {
@@ -103,23 +121,23 @@ class Model {
     } else if (action < 99) {
       if (world_.gives_up) give_up();
     } else {
-      reset(random_.chance(50) ? "a" : "b");
+      reset(kScopes[pick(3)]);
     }
     if (said_.size() > 40) said_.erase(said_.begin());
   }
 
   void begin() {
-    sessions_.push_back(bench_.open(random_.chance(80) ? "a" : "b"));
+    sessions_.push_back(bench_.open(random_.chance(70) ? kA : kScopes[pick(3)]));
     const Tokens tokens = prompt();
     look_up(sessions_.back(), tokens);
     go_on(sessions_.size() - 1, &tokens);
   }
 
   // What the twin knows: the longest common prefix with anything ever published under the salt.
-  Position published_common(const std::string& salt, const Tokens& tokens) const {
+  Position published_common(const CacheScope& scope, const Tokens& tokens) const {
     Position longest = 0;
     for (const auto& [owner, text] : published_) {
-      if (owner != salt) continue;
+      if (owner != scope) continue;
       const auto end = std::mismatch(text.begin(), text.end(), tokens.begin(), tokens.end());
       longest = std::max<Position>(longest, end.first - text.begin());
     }
@@ -128,7 +146,7 @@ class Model {
 
   void look_up(Session& session, const Tokens& tokens) {
     const Position limit = static_cast<Position>(tokens.size()) - 1;
-    const Position common = published_common(session.salt, tokens);
+    const Position common = published_common(session.scope, tokens);
     const PromptCache::Match match = bench_.look_up(session, tokens, limit);
     EXPECT_LE(match.length, limit);
     EXPECT_LE(match.length, match.common);
@@ -179,17 +197,95 @@ class Model {
   void remember(const Session& session, bool with_tail) {
     Tokens text = session.tokens;
     if (!with_tail) text.resize(static_cast<std::size_t>(session.path.published()));
-    if (!text.empty()) published_.emplace(session.salt, std::move(text));
+    if (text.empty()) return;
+    std::uint64_t hash = kEmptyPrefixHash;
+    Position length = 0;
+    for (const TokenId token : text)
+      prefixes_[session.scope].emplace(hash = extend_prefix_hash(hash, token), ++length);
+    published_.emplace(session.scope, std::move(text));
   }
 
   void mark(const Session& session) {
     const auto published = session.path.published();
-    const Position position = random_.below(published + 1);
-    bench_.cache.mark(session.path, session.tokens, position, MarkKind::history_boundary);
+    const auto set = [&](Position position, MarkKind kind) {
+      bench_.cache.mark(session.path, session.tokens, position, kind);
+      marked_[session.scope].emplace(position, kind);
+    };
+    for (int i = 0; i < 2; i++)
+      set(random_.below(published + 1), static_cast<MarkKind>(random_.below(kMarkKinds)));
     if (random_.chance(50)) {
-      bench_.cache.mark(session.path, session.tokens, static_cast<Position>(session.tokens.size()),
-                        MarkKind::completion_end);
+      set(static_cast<Position>(session.tokens.size()),
+          random_.chance(50) ? MarkKind::completion_end : MarkKind::prompt_end);
     }
+  }
+
+  void pin(const Session& session) {
+    if (session.tokens.empty()) return;
+    const Position published = session.path.published();
+    const Position position = random_.chance(50) || published == 0
+                                  ? static_cast<Position>(session.tokens.size())
+                                  : 1 + random_.below(published);
+    const std::size_t before = bench_.cache.stats().pinned_bytes;
+    const std::uint64_t refused = bench_.cache.stats().pins_refused;
+    if (bench_.cache.pin(session.path, session.tokens, position,
+                         bench_.now + 1 + random_.below(300))) {
+      pins_++;
+      EXPECT_EQ(bench_.cache.stats().pins_refused, refused);
+    } else {
+      EXPECT_LE(bench_.cache.stats().pinned_bytes, before);  // ended ones are dropped
+    }
+  }
+
+  // A second request resumes where a running one stands, and goes another way.
+  void fork(const Session& session) {
+    if (sessions_.size() >= 6 || session.tokens.empty()) return;
+    Session other = bench_.open(session.scope);
+    Tokens tokens = session.tokens;
+    append(tokens, 1 + random_.below(20));
+    look_up(other, tokens);
+    sessions_.push_back(std::move(other));
+    go_on(sessions_.size() - 1, &tokens);
+  }
+
+  // The tree shows what was published and marked, and nothing else; its sums are the stats'.
+  void check_tree(const CacheScope& scope) {
+    const std::vector<CacheRun> tree = bench_.cache.tree(scope, 10000);
+    const PromptCacheStats stats = bench_.cache.stats(scope);
+    std::size_t bytes = 0, leaves = 0, blocks = 0;
+    std::vector<bool> continues(tree.size());
+    for (std::size_t i = 0; i < tree.size(); i++) {
+      const CacheRun& run = tree[i];
+      EXPECT_LT(run.start, run.end);
+      EXPECT_TRUE(prefixes_[scope].contains({run.hash, run.end}));
+      if (run.parent == CacheRun::kNoParent) {
+        EXPECT_EQ(run.start, 0);
+      } else {
+        ASSERT_LT(run.parent, i);
+        EXPECT_EQ(tree[run.parent].end, run.start);
+        continues[run.parent] = true;
+      }
+      for (const auto& [position, kind] : run.marks) {
+        EXPECT_LT(run.start, position);
+        EXPECT_LE(position, run.end);
+        EXPECT_TRUE(kind == MarkKind::branch_point || position % 64 == 0 ||
+                    marked_[scope].contains({position, kind}));
+      }
+      bytes += run.bytes;
+      blocks += static_cast<std::size_t>((run.end - run.start) / 64);
+    }
+    for (const bool continued : continues) leaves += continued ? 0 : 1;
+    EXPECT_EQ(bytes, stats.bytes);
+    EXPECT_EQ(leaves, stats.entries);
+    const std::vector<CacheRun> few = bench_.cache.tree(scope, 3);
+    EXPECT_EQ(few.size(), std::min<std::size_t>(3, tree.size()));
+    if (world_.gives_up || world_.store == CacheStore::materialised) return;
+    std::set<Tokens> whole;  // the twin's blocks, each named by all tokens up to its end
+    for (const auto& [owner, text] : published_) {
+      if (owner != scope) continue;
+      for (std::size_t end = 64; end <= text.size(); end += 64)
+        whole.emplace(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end));
+    }
+    EXPECT_EQ(blocks, whole.size());
   }
 
   // A running session looks up once more, as before every prefill chunk.
@@ -197,9 +293,9 @@ class Model {
     Tokens tokens = session.tokens;
     append(tokens, 1 + random_.below(80));
     const PromptCache::Match match =
-        bench_.cache.match(session.salt, tokens, static_cast<Position>(tokens.size()) - 1);
+        bench_.cache.match(session.scope, tokens, static_cast<Position>(tokens.size()) - 1);
     if (match.length <= session.cache.offset()) return;
-    if (!bench_.cache.restore(session.salt, tokens, match, session.cache, session.path)) return;
+    if (!bench_.cache.restore(session.scope, tokens, match, session.cache, session.path)) return;
     session.tokens.assign(tokens.begin(), tokens.begin() + match.length);
     EXPECT_TRUE(holds_identities(session.cache, test::identities(tokens)));
   }
@@ -233,13 +329,13 @@ class Model {
   }
 
   std::size_t bytes_of_sessions() const {
-    std::set<const std::uint8_t*> pages;
+    std::set<std::uint64_t> pages;
     std::size_t bytes = 0;
     for (const Session& session : sessions_) {
       for (int group = 0; group < static_cast<int>(session.cache.layout().groups.size()); group++) {
         for (Position i = 0; i < session.cache.page_count(group); i++) {
           const PageRef& page = session.cache.page(group, i);
-          if (page && pages.insert(page.data()).second)
+          if (page && pages.insert(page.key()).second)
             bytes += session.cache.layout().groups[static_cast<std::size_t>(group)].page_bytes();
         }
       }
@@ -247,13 +343,14 @@ class Model {
     return bytes;
   }
 
-  void reset(const std::string& salt) {
-    bench_.cache.reset(salt);
-    std::erase_if(published_, [&](const auto& entry) { return entry.first == salt; });
-    EXPECT_EQ(bench_.cache.stats(salt).bytes, 0u);
+  void reset(const CacheScope& scope) {
+    bench_.cache.reset(scope);
+    std::erase_if(published_, [&](const auto& entry) { return entry.first == scope; });
+    prefixes_.erase(scope);
+    EXPECT_EQ(bench_.cache.stats(scope).bytes, 0u);
     if (!world_
              .gives_up) {  // windows that sessions dropped are gone now: the twin cannot know which
-      std::erase_if(sessions_, [&](const Session& session) { return session.salt == salt; });
+      std::erase_if(sessions_, [&](const Session& session) { return session.scope == scope; });
     }
   }
 
@@ -262,18 +359,27 @@ class Model {
   Bench bench_;
   std::vector<Session> sessions_;
   std::vector<Tokens> said_;
-  std::set<std::pair<std::string, Tokens>> published_;
+  std::set<std::pair<CacheScope, Tokens>> published_;
+  std::map<CacheScope, std::set<std::pair<std::uint64_t, Position>>> prefixes_;  // hash, length
+  std::map<CacheScope, std::set<std::pair<Position, MarkKind>>> marked_;
+  std::uint64_t pins_ = 0;
+  std::size_t moved_ = 0;
 };
 
 class PromptCacheModel : public testing::TestWithParam<World> {};
 
 TEST_P(PromptCacheModel, AgreesWithTheTwin) {
-  // REPRISE_MODEL_SEEDS=N runs more of them.
-  const char* more = std::getenv("REPRISE_MODEL_SEEDS");
-  const std::uint64_t seeds = more == nullptr ? 3 : std::strtoull(more, nullptr, 10);
+  // REPRISE_MODEL_SEEDS: how many runs of each world; REPRISE_MODEL_OPERATIONS: of all together.
+  const auto number = [](const char* name, std::uint64_t fallback) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+  };
+  constexpr std::uint64_t kWorlds = 11;
+  const std::uint64_t seeds = std::max<std::uint64_t>(number("REPRISE_MODEL_SEEDS", 3), 1);
+  const std::uint64_t operations = number("REPRISE_MODEL_OPERATIONS", 100'000) / kWorlds / seeds;
   for (std::uint64_t seed = 101; seed < 101 + seeds; seed++) {
     SCOPED_TRACE(testing::Message() << "world " << GetParam().name << " seed " << seed);
-    Model(GetParam(), seed).run(1000);
+    Model(GetParam(), seed).run(static_cast<int>(operations));
     if (HasFailure()) return;
   }
 }

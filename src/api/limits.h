@@ -1,0 +1,38 @@
+// All bounds on what one request may ask, in one place. docs/api.md lists them; each refusal names
+// what was got and the bound.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise {
+
+struct Limits {
+  // ---- the body
+  std::size_t body_bytes_max = std::size_t{16} << 20;
+  std::size_t json_depth_max = 64;
+  std::size_t messages_max = 4096;
+  std::size_t content_parts_max = 4096;  // of one message
+  std::size_t name_bytes_max = 1024;     // model, user, cache_salt, names of speakers
+
+  // ---- generation
+  std::size_t stops_max = 16;
+  std::size_t stop_bytes_max = 4096;  // of each stop string
+  int chat_top_logprobs_max = 20;
+  int completion_logprobs_max = 5;
+  std::int64_t top_k_max = 1'000'000;
+  std::int64_t cache_pin_seconds_max = 86'400;
+  std::int64_t timeout_ms_max = 86'400'000;  // the server's own limit where it has one
+
+  // ---- looking at the cache
+  std::int64_t tree_runs_default = 1000;
+  std::int64_t tree_runs_max = 10'000;
+
+  // ---- what waits to be read
+  std::size_t waiting_bodies_max = 256;
+  std::size_t waiting_full_bodies_max = 4;  // so many of the largest size, in bytes together
+};
+
+// Marks of one prompt that the prompt cache is told: the newest turns' ends.
+inline constexpr std::size_t kTurnEndsMax = 64;
+
+}  // namespace reprise

@@ -1,0 +1,93 @@
+// Who may run: the next in turn, while there are places and room for its prompt and one page more.
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/scheduler.h"
+
+namespace reprise {
+
+std::vector<Turn> Scheduler::turns(std::span<const std::unique_ptr<Sequence>> sequences) const {
+  const EngineClock::time_point now = EngineClock::now();
+  std::vector<Turn> turns;
+  for (const std::unique_ptr<Sequence>& sequence : sequences) {
+    const std::string& tenant = sequence->request().scope.tenant;
+    turns.push_back({.tenant = shares_.number(tenant),
+                     .served = shares_.served(tenant),
+                     .priority = sequence->request().priority,
+                     .waited_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                                      now - sequence->accepted_at())
+                                      .count(),
+                     .arrival = static_cast<std::uint64_t>(sequence->id())});
+  }
+  return turns;
+}
+
+// One that must wait for room is not passed by: smaller ones behind it could keep it out for ever.
+void Scheduler::admit() {
+  if (running_.empty()) is_admission_held_ = false;
+  while (!is_admission_held_) {
+    const std::optional<std::size_t> next = next_turn(turns(waiting_), options_.ageing_ms);
+    if (!next) return;
+    Sequence& sequence = *waiting_[*next];
+    if (running_.size() >= static_cast<std::size_t>(options_.sequences_max) &&
+        !make_place(sequence)) {
+      return;
+    }
+    if (!try_admit(sequence)) return;
+  }
+}
+
+// Gives the candidate the place of one that should go later, if there is such a one.
+bool Scheduler::make_place(const Sequence& candidate) {
+  const auto at = std::ranges::find_if(
+      waiting_, [&](const auto& sequence) { return sequence.get() == &candidate; });
+  const Turn turn = turns(std::span(&*at, 1)).front();
+  const std::optional<std::size_t> loser =
+      place_to_take(turns(running_), turn, static_cast<std::size_t>(options_.sequences_max),
+                    shares_.active(), options_.ageing_ms);
+  if (!loser) return false;
+  preempt(*running_[*loser]);
+  return true;
+}
+
+// max_tokens plays no part here (submit refused what can never fit): most replies end before it.
+bool Scheduler::try_admit(Sequence& sequence) {
+  running_.push_back(take(waiting_, sequence));
+  if (sequence.uses_prompt_cache) {
+    sequence.path = prompt_cache_.start(sequence.request().scope);
+    if (!sequence.is_restore_refused) match_prefix(sequence);
+  } else {
+    sequence.match = {.miss = MissReason::disabled};
+  }
+  if (running_.size() == 1 || has_room()) return true;
+  sequence.release_pages(pages_);
+  waiting_.push_back(take(running_, sequence));
+  return false;
+}
+
+// Whether the budget holds what all running sequences have (shared pages once), and what each of
+// them needs to finish its prompt and begin one page more. What only the prompt cache holds gives
+// way.
+bool Scheduler::has_room() const {
+  const KvLayout& layout = pages_.layout();
+  std::unordered_set<std::uint64_t> seen;
+  std::size_t bytes = 0;
+  for (const std::unique_ptr<Sequence>& sequence : running_) {
+    for (std::size_t group = 0; group < layout.groups.size(); group++) {
+      const int number = static_cast<int>(group);
+      for (Position page = 0; page < sequence->cache.page_count(number); page++) {
+        const PageRef& held = sequence->cache.page(number, page);
+        if (held && seen.insert(held.key()).second) bytes += layout.groups[group].page_bytes();
+      }
+    }
+    const std::size_t now = layout.sequence_bytes(sequence->offset());
+    const std::size_t then = layout.sequence_bytes(sequence->length() + kPagePositions);
+    bytes += then - std::min(now, then);
+  }
+  return bytes <= pages_.budget_bytes();
+}
+
+}  // namespace reprise

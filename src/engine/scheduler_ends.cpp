@@ -1,0 +1,121 @@
+// How requests end: finished, cancelled, late, in error. Each one exactly once (law L7).
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/check.h"
+#include "engine/scheduler.h"
+
+namespace reprise {
+
+void Scheduler::end(Sequence& sequence, FinishReason reason, std::optional<Error> error) {
+  if (reason != FinishReason::error && sequence.offset() > 0) {
+    if (sequence.has_sampled()) {
+      sequence.add_mark(sequence.offset(), MarkKind::completion_end);
+    }
+    publish(sequence, true);
+    pin(sequence);
+  }
+  sequence.release_pages(pages_);
+  is_admission_held_ = false;
+  add_end(take(running_, sequence), reason, std::move(error));
+}
+
+void Scheduler::end_waiting(const Sequence& sequence, FinishReason reason,
+                            std::optional<Error> error) {
+  add_end(take(waiting_, sequence), reason, std::move(error));
+}
+
+void Scheduler::add_end(std::unique_ptr<Sequence> sequence, FinishReason reason,
+                        std::optional<Error> error) {
+  shares_.leave(sequence->request().scope.tenant);
+  SequenceEnd ending{reason, std::move(error), sequence->usage(),
+                     sequence->timings(EngineClock::now())};
+  count_end(ending);
+  ended_.push_back({std::move(sequence), std::move(ending)});
+}
+
+std::unique_ptr<Sequence> Scheduler::take(SequenceList& list, const Sequence& sequence) {
+  const auto place =
+      std::ranges::find_if(list, [&](const auto& other) { return other.get() == &sequence; });
+  CHECK(place != list.end());
+  std::unique_ptr<Sequence> taken = std::move(*place);
+  list.erase(place);
+  return taken;
+}
+
+void Scheduler::cancel(RequestId id) {
+  const auto has_id = [&](const auto& sequence) { return sequence->id() == id; };
+  const auto running = std::ranges::find_if(running_, has_id);
+  if (running != running_.end()) {
+    end(**running, FinishReason::cancelled);
+    return;
+  }
+  const auto waiting = std::ranges::find_if(waiting_, has_id);
+  if (waiting != waiting_.end()) end_waiting(**waiting, FinishReason::cancelled, std::nullopt);
+}
+
+void Scheduler::cancel_all() {
+  while (!running_.empty()) cancel(running_.back()->id());
+  while (!waiting_.empty()) cancel(waiting_.back()->id());
+}
+
+void Scheduler::end_late() {
+  const EngineClock::time_point now = EngineClock::now();
+  const auto is_late = [&](const auto& sequence) { return sequence->is_late(now); };
+  const auto late_error = [&](const Sequence& sequence) {
+    const auto elapsed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - sequence.accepted_at());
+    return Error{Errc::cancelled,
+                 fmt::format("the request took {} ms, its limit is {} ms", elapsed.count(),
+                             sequence.request().timeout_ms),
+                 "timeout"};
+  };
+  for (auto it = std::ranges::find_if(running_, is_late); it != running_.end();
+       it = std::ranges::find_if(running_, is_late)) {
+    end(**it, FinishReason::timeout, late_error(**it));
+  }
+  for (auto it = std::ranges::find_if(waiting_, is_late); it != waiting_.end();
+       it = std::ranges::find_if(waiting_, is_late)) {
+    end_waiting(**it, FinishReason::timeout, late_error(**it));
+  }
+}
+
+void Scheduler::fail(const std::string& reason) {
+  stats_.failure = reason;
+  const auto error = [&] { return Error{Errc::io, "the engine failed: " + reason, {}}; };
+  while (!running_.empty()) end(*running_.back(), FinishReason::error, error());
+  while (!waiting_.empty()) end_waiting(*waiting_.back(), FinishReason::error, error());
+}
+
+void Scheduler::count_end(const SequenceEnd& ending) {
+  stats_.cached_tokens += static_cast<std::uint64_t>(ending.usage.cached_tokens);
+  switch (ending.reason) {
+    case FinishReason::stop:
+      stats_.ends_stop++;
+      break;
+    case FinishReason::length:
+      stats_.ends_length++;
+      break;
+    case FinishReason::cancelled:
+      stats_.ends_cancelled++;
+      break;
+    case FinishReason::timeout:
+      stats_.ends_timeout++;
+      break;
+    case FinishReason::error:
+      stats_.ends_error++;
+      break;
+  }
+}
+
+std::size_t Scheduler::tell_ends() {
+  for (const Ended& ended : ended_) ended.sequence->sink().on_end(ended.end);
+  const std::size_t count = ended_.size();
+  ended_.clear();
+  return count;
+}
+
+}  // namespace reprise

@@ -1,0 +1,260 @@
+// Random requests, cancellations and steps against a naive twin that knows only what each request
+// answers when it runs alone: nothing is lost, nothing is told twice, everything goes on, whatever
+// the budget, the places, the tenants and the priorities.
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "engine/scheduler.h"
+#include "engine_harness.h"
+
+namespace reprise::testing {
+namespace {
+
+std::size_t operations() {
+  const char* wanted = std::getenv("REPRISE_MODEL_OPERATIONS");
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 100'000;
+}
+
+// A request in flight.
+struct Flight {
+  Ask ask;
+  std::size_t number = 0;  // of its prompt
+  Recording recording;
+  RequestId id{0};
+  bool was_cancelled = false;
+};
+
+using Answers = std::map<std::size_t, std::string>;
+
+class SchedulerTwin {
+ public:
+  // `cold`: what each request answers alone, by number; kept over worlds.
+  SchedulerTwin(const Model& model, EngineOptions options, std::uint32_t seed, Answers& cold)
+      : cold_(cold),
+        model_(model),
+        options_(std::move(options)),
+        random_(seed),
+        pool_(1),
+        scheduler_(std::make_unique<Scheduler>(model, kernels(), pool_, options_)) {}
+
+  void run(std::size_t count) {
+    for (std::size_t i = 0; i < count && !::testing::Test::HasFailure(); i++) operate();
+    finish();
+  }
+
+  std::size_t below(std::size_t bound) { return random_() % bound; }
+
+  void accept(Ask ask, std::size_t number) {
+    auto flight = std::make_unique<Flight>();
+    flight->ask = std::move(ask);
+    flight->number = number;
+    flight->id = RequestId{++last_id_};
+    scheduler_->accept(flight->id, make_request(flight->ask, flight->recording),
+                       EngineClock::now());
+    flights_.push_back(std::move(flight));
+  }
+
+  void cancel(std::size_t index) {
+    if (index >= flights_.size()) return;
+    flights_[index]->was_cancelled = true;
+    scheduler_->cancel(flights_[index]->id);
+    collect();
+  }
+
+  void step() {
+    const std::uint64_t before = progress();
+    const std::uint64_t preemptions = scheduler_->stats().preemptions;
+    const bool had_work = scheduler_->has_work();
+    scheduler_->step();
+    scheduler_->check_invariants();
+    const EngineStats stats = scheduler_->stats();
+    EXPECT_LE(stats.kv_used_bytes, options_.kv_budget_bytes);
+    const std::size_t in_flight = flights_.size();
+    EXPECT_EQ(stats.running + stats.waiting + collect(), in_flight);
+    // A step may only make room; two such steps in a row would be a wheel that turns in the air.
+    const bool moved = progress() > before || stats.preemptions > preemptions;
+    idle_steps_ = !had_work || moved ? 0 : idle_steps_ + 1;
+    EXPECT_LE(idle_steps_, 1);
+  }
+
+  // Everything that is left runs to its end, in as many steps as its tokens could need at most.
+  void finish() {
+    std::size_t bound = 1000;
+    for (const auto& flight : flights_) {
+      bound += 50 * (flight->ask.prompt.size() + static_cast<std::size_t>(flight->ask.max_tokens));
+    }
+    while (scheduler_->has_work() && bound-- > 0 && !::testing::Test::HasFailure()) step();
+    collect();
+    EXPECT_TRUE(flights_.empty()) << flights_.size() << " requests never ended";
+    for (const std::string tenant : {"a", "b", "c"}) {
+      scheduler_->prompt_cache().reset({tenant, tenant});
+    }
+    EXPECT_EQ(scheduler_->stats().kv_used_bytes, 0u);
+  }
+
+  EngineStats stats() const { return scheduler_->stats(); }
+  std::size_t finished() const { return finished_; }
+  std::size_t hits() const { return hits_; }
+
+ private:
+  static const kernels::KernelTable& kernels() { return *kernels::choose_kernels("").value(); }
+  std::uint64_t progress() const {
+    const EngineStats stats = scheduler_->stats();
+    return stats.forwarded_rows + ends_;
+  }
+
+  // Prompts grow out of each other: the same number is the same request everywhere.
+  std::vector<TokenId> prompt(std::size_t number) {
+    std::vector<TokenId> tokens = random_tokens(60 + static_cast<int>(number % 3) * 40, 0);
+    tokens.resize(tokens.size() - number % 5);
+    return joined(tokens, random_tokens(1 + static_cast<int>(number * 7 % 90),
+                                        1 + static_cast<std::uint32_t>(number)));
+  }
+
+  void operate() {
+    const std::size_t dice = below(100);
+    if (dice < 12 && flights_.size() < 12) {
+      const std::size_t number = below(24);
+      const std::string tenant(1, static_cast<char>('a' + below(3)));
+      Ask ask{.prompt = prompt(number),
+              .max_tokens = 1 + static_cast<Position>(number % 4 * 20),
+              .sampling = {.seed = number},
+              .tenant = tenant,
+              .salt = tenant,
+              .use_cache = below(8) != 0,
+              .priority = static_cast<Priority>(below(3)),
+              .pin_ms = below(10) == 0 ? 5 : 0};
+      accept(std::move(ask), number);
+    } else if (dice < 15 && !flights_.empty()) {
+      cancel(below(flights_.size()));
+    } else {
+      step();
+    }
+  }
+
+  // Hears the ends; returns how many there were.
+  std::size_t collect() {
+    const std::size_t in_flight = flights_.size();
+    const std::size_t told = scheduler_->tell_ends();
+    ends_ += told;
+    std::erase_if(flights_, [&](const std::unique_ptr<Flight>& flight) {
+      if (flight->recording.ends() == 0) return false;
+      judge(*flight);
+      return true;
+    });
+    EXPECT_EQ(in_flight - flights_.size(), told);
+    return told;
+  }
+
+  void judge(const Flight& flight) {
+    EXPECT_EQ(flight.recording.ends(), 1);
+    const SequenceEnd& end = flight.recording.end();
+    const std::string& whole = cold(flight);
+    const std::string bytes = flight.recording.bytes();
+    if (flight.was_cancelled) {
+      EXPECT_EQ(end.reason, FinishReason::cancelled);
+      EXPECT_EQ(whole.compare(0, bytes.size(), bytes), 0) << "request " << flight.number;
+      return;
+    }
+    EXPECT_EQ(end.reason, FinishReason::length) << (end.error ? end.error->message : "");
+    EXPECT_EQ(bytes, whole) << "request " << flight.number;
+    EXPECT_EQ(end.usage.completion_tokens, flight.ask.max_tokens);
+    if (!flight.ask.use_cache) {
+      EXPECT_EQ(end.usage.cached_tokens, 0);
+    }
+    finished_++;
+    hits_ += end.usage.cached_tokens > 0;
+  }
+
+  const std::string& cold(const Flight& flight) {
+    std::string& bytes = cold_[flight.number];
+    if (bytes.empty()) {
+      Harness harness(model_, HarnessOptions{}.without_cache());
+      bytes = harness.run(flight.ask).bytes();
+    }
+    return bytes;
+  }
+
+  Answers& cold_;
+  const Model& model_;
+  EngineOptions options_;
+  std::mt19937 random_;
+  ThreadPool pool_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::vector<std::unique_ptr<Flight>> flights_;
+  std::uint64_t last_id_ = 0, ends_ = 0;
+  std::size_t finished_ = 0, hits_ = 0;
+  int idle_steps_ = 0;
+};
+
+class SchedulerModel : public TinyFamilies {
+ protected:
+  EngineOptions options(Position fits, int places, int rows) const {
+    const KvLayout layout = model().config().kv_layout(kernels::KvType::f16);
+    EngineOptions options = HarnessOptions{}.engine;
+    options.kv_budget_bytes = layout.sequence_bytes(fits);
+    options.cache.pinned_bytes_per_tenant = options.kv_budget_bytes / 4;
+    options.cache.pinned_bytes_max = options.kv_budget_bytes / 2;
+    options.sequences_max = places;
+    options.prefill_rows_max = rows;
+    options.ageing_ms = 2;
+    return options;
+  }
+};
+
+TEST_P(SchedulerModel, NothingIsLostWhateverHappens) {
+  struct World {
+    Position fits;
+    int places, rows;
+  };
+  const World worlds[] = {{340, 3, 64}, {600, 8, 512}, {400, 8, 23}, {3000, 4, 64}};
+  std::uint32_t seed = 1;
+  std::uint64_t preemptions = 0;
+  Answers cold;
+  for (const World& world : worlds) {
+    SCOPED_TRACE(seed);
+    SchedulerTwin twin(model(), options(world.fits, world.places, world.rows), seed++, cold);
+    twin.run(operations() / std::size(worlds) / 2);  // two families
+    EXPECT_GT(twin.finished(), operations() / 1000);
+    EXPECT_GT(twin.hits(), 0u);
+    preemptions += twin.stats().preemptions;
+  }
+  EXPECT_GT(preemptions, 0u);
+}
+
+// Every order of five operations (six in the long run) on three requests of which two begin alike,
+// where the budget holds little more than one.
+TEST_P(SchedulerModel, EveryShortHistoryEndsWell) {
+  constexpr std::size_t kOperations = 5;
+  const std::size_t depth = operations() >= 1'000'000 ? 6 : 5;
+  std::size_t histories = 1;
+  for (std::size_t i = 0; i < depth; i++) histories *= kOperations;
+  const std::vector<TokenId> head = random_tokens(70, 1);
+  const Ask asks[] = {
+      {.prompt = joined(head, random_tokens(20, 2)), .max_tokens = 3, .tenant = "a", .salt = "a"},
+      {.prompt = joined(head, random_tokens(9, 3)), .max_tokens = 2, .tenant = "a", .salt = "a"},
+      {.prompt = random_tokens(65, 4), .max_tokens = 2, .tenant = "b", .salt = "b"}};
+  Answers cold;
+  for (std::size_t history = 0; history < histories && !HasFailure(); history++) {
+    SCOPED_TRACE(history);
+    SchedulerTwin twin(model(), options(170, 2, 40), 1, cold);
+    for (std::size_t i = 0, rest = history; i < depth; i++, rest /= kOperations) {
+      const std::size_t operation = rest % kOperations;
+      if (operation < 3) {
+        twin.accept(asks[operation], operation);
+      } else if (operation == 3) {
+        twin.step();
+      } else {
+        twin.cancel(0);
+      }
+    }
+    twin.finish();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SchedulerModel, ::testing::Values("gemma3", "llama"),
+                         family_name);
+
+}  // namespace
+}  // namespace reprise::testing
