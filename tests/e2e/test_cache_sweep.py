@@ -1,0 +1,126 @@
+# The real models at every window edge, after other work, in chains, and in a storm of tenants.
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from texts import SYSTEM, words
+
+WINDOW = 512  # of Gemma 3 270M
+
+
+def prompt_ids(server, length, seed=11):
+    ids = server.complete(words(length + 20, seed=seed), max_tokens=1).prompt_token_ids
+    assert len(ids) >= length
+    return ids[:length]
+
+
+@pytest.fixture(scope="module")
+def longest(servers):
+    server = servers.get("gemma3")
+    return prompt_ids(server, 2 * WINDOW + 40)
+
+
+@pytest.mark.parametrize("model", ["gemma3"], indirect=True)
+@pytest.mark.parametrize(
+    "length", [WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW - 1, 2 * WINDOW, 2 * WINDOW + 1]
+)
+def test_at_the_windows_edges_replay_and_continuation_equal_cold(warm, cold, longest, length):
+    prompt = longest[:length]
+    first = warm.complete(prompt, max_tokens=6)
+    assert first.cached_tokens == 0
+    again = warm.complete(prompt, max_tokens=6)
+    assert again.cached_tokens == length - 1
+    assert first == again == cold.complete(prompt, max_tokens=6)
+    longer = prompt + first.token_ids + longest[length : length + 30]
+    next_turn = warm.complete(longer, max_tokens=6)
+    assert next_turn.cached_tokens == length + 5  # law L2: the last sampled was never forwarded
+    assert next_turn == cold.complete(longer, max_tokens=6)
+    # Back before the edge: everything is still there while the budget has room.
+    edited = prompt[: length - 70] + longest[:9]
+    back = warm.complete(edited, max_tokens=6)
+    assert back.cached_tokens == length - 70
+    assert back == cold.complete(edited, max_tokens=6)
+
+
+def test_forty_prompts_warm_and_cold(warm, cold):
+    generator = random.Random(5)
+    prompts = [words(generator.randrange(5, 120), seed=100 + i) for i in range(40)]
+    firsts = [warm.complete(prompt, max_tokens=8) for prompt in prompts]
+    for prompt, first in zip(prompts, firsts):
+        again = warm.complete(prompt, max_tokens=8)
+        assert again.cached_tokens == again.prompt_tokens - 1
+        assert again == first == cold.complete(prompt, max_tokens=8)
+
+
+def test_twelve_chained_prefixes_each_pay_for_their_own_tokens(warm, cold):
+    history = words(30, seed=71)
+    ids = warm.complete(history, max_tokens=1).prompt_token_ids
+    extension = prompt_ids(warm, 12 * 61, seed=72)
+    warm.reset_cache()
+    forwarded = 0
+    for step in range(12):
+        answer = warm.complete(ids, max_tokens=5)
+        if step:
+            assert answer.cached_tokens == forwarded
+        if step % 4 == 3:
+            assert answer == cold.complete(ids, max_tokens=5)
+        forwarded = len(ids) + 4
+        ids = ids + answer.token_ids + extension[61 * step : 61 * (step + 1)]
+
+
+def test_ten_other_requests_first_change_nothing(warm, cold):
+    messages = [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": words(300, seed=81)},
+    ]
+    alone = cold.chat(messages)
+    for i in range(10):
+        warm.chat([{"role": "user", "content": words(80, seed=90 + i)}], max_tokens=4)
+    assert warm.chat(messages) == alone
+    for i in range(10):
+        warm.chat([messages[0], {"role": "user", "content": words(60, seed=70 + i)}], max_tokens=4)
+    answer = warm.chat(messages)
+    assert answer.cached_tokens == answer.prompt_tokens - 1
+    assert answer == alone
+
+
+@pytest.mark.parametrize("model", ["smollm2"], indirect=True)
+def test_a_storm_of_tenants_never_shows_a_foreign_marker(servers, cold, model):
+    """200 concurrent rounds under a budget that holds a few of them: what a tenant is told, and
+    what the server tells about it, has only its own marker."""
+    server = servers.get(model, "--prompt-cache-capacity", "24M")
+    server.reset_cache()
+    markers = [f"ZQ{i:03d}X" for i in range(40)]
+
+    def prompt(tenant):
+        mark = markers[tenant]
+        return f"The secret word is {mark}. " * 6 + words(40, seed=tenant) + f" {mark[:2]}"
+
+    def one_round(number):
+        tenant = random.Random(number).randrange(len(markers))
+        answer = server.complete(
+            prompt(tenant), max_tokens=12, extra_body={"cache_salt": f"tenant {tenant}"}
+        )
+        return tenant, answer
+
+    with ThreadPoolExecutor(8) as pool:
+        rounds = list(pool.map(one_round, range(200)))
+    hits = 0
+    expected = {}
+    for tenant, answer in rounds:
+        for other, marker in enumerate(markers):
+            assert other == tenant or marker not in answer.text
+        hits += answer.cached_tokens > 0
+        if tenant not in expected and len(expected) < 12:
+            expected[tenant] = cold.complete(prompt(tenant), max_tokens=12)
+        if tenant in expected:
+            assert answer == expected[tenant]
+    assert hits > 0, "nothing was reused: the storm proves nothing"
+    told = sum(markers[tenant] in answer.text for tenant, answer in rounds)
+    assert told > 0, "no marker was ever repeated: the storm proves nothing"
+    for tenant in range(3):
+        tree = json.dumps(server.get(f"/v1/cache/tree?cache_salt=tenant%20{tenant}"))
+        assert not any(marker in tree for marker in markers)
+    text = server.get_text("/metrics")
+    assert not any(marker in text for marker in markers)
