@@ -20,10 +20,12 @@ struct PromptCache::Trie::Census {
 void PromptCache::Trie::check_marks(const Node& node, Census& census) const {
   const auto count = [&](const Node* from, Position position, auto member, bool windowed_only) {
     for (int group = 0; group < groups(); group++) {
-      const PositionRange needed = span(group).needed(position);
-      if (needed.is_empty() || (windowed_only && !is_windowed(group))) continue;
-      for (const Node* it = from; !it->is_root() && it->end() > needed.begin; it = it->parent) {
-        if (it->start < needed.end) census.holders[{it, group}].*member += 1;
+      if (windowed_only && !is_windowed(group)) continue;
+      const PositionRange range =
+          windowed_only ? marked_range(group, position) : span(group).needed(position);
+      if (range.is_empty()) continue;
+      for (const Node* it = from; !it->is_root() && it->end() > range.begin; it = it->parent) {
+        if (it->start < range.end) census.holders[{it, group}].*member += 1;
       }
     }
   };

@@ -17,12 +17,12 @@ bool has_branch_point(Node& node, Position position) {
 
 }  // namespace
 
-// Counts one more, or one less, holder of every windowed page that resuming at the position needs.
+// Counts one more, or one less, holder of every windowed page that a mark at the position keeps.
 void PromptCache::Trie::hold_range(Node* node, Position position, std::uint32_t Node::Slot::* count,
                                    bool holds) {
   for (int group = 0; group < groups(); group++) {
     if (!is_windowed(group)) continue;
-    visit_needed(node, group, position, [&](Node* each) {
+    visit_range(node, marked_range(group, position), [&](Node* each) {
       Node::Slot& slot = each->slot(group);
       CHECK(holds || slot.*count > 0);
       slot.*count += holds ? 1 : -1;
@@ -93,13 +93,13 @@ void PromptCache::Trie::bound_marks(Node* node) {
   }
 }
 
-// Bytes of the windowed pages that resuming at the position needs.
+// Bytes of the windowed pages that a mark at the position keeps.
 std::size_t PromptCache::Trie::window_bytes(Position position) const {
   std::size_t bytes = 0;
   for (int group = 0; group < groups(); group++) {
-    const PositionRange needed = span(group).needed(position);
-    if (!is_windowed(group) || needed.is_empty()) continue;
-    const Position blocks = (needed.end - 1) / kPagePositions - needed.begin / kPagePositions + 1;
+    if (!is_windowed(group)) continue;
+    const PositionRange range = marked_range(group, position);
+    const Position blocks = (range.end - 1) / kPagePositions - range.begin / kPagePositions + 1;
     bytes += static_cast<std::size_t>(blocks) * page_bytes(group);
   }
   return bytes;

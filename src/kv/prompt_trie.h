@@ -126,11 +126,21 @@ struct PromptCache::Trie {
   // resuming at `position` needs, the last first.
   template <class Visit>
   void visit_needed(Node* node, int group, Position position, Visit&& visit) const {
-    const PositionRange needed = span(group).needed(position);
-    for (; !needed.is_empty() && !node->is_root() && node->end() > needed.begin;
+    visit_range(node, span(group).needed(position), visit);
+  }
+  template <class Visit>
+  static void visit_range(Node* node, PositionRange range, Visit&& visit) {
+    for (; !range.is_empty() && !node->is_root() && node->end() > range.begin;
          node = node->parent) {
-      if (node->start < needed.end) visit(node);
+      if (node->start < range.end) visit(node);
     }
+  }
+  // What a mark keeps of a windowed group: what resuming at the position needs, and one before it.
+  // The same prompt again resumes there, because its last token is always forwarded; just behind a
+  // chunk's edge that needs the whole chunk.
+  PositionRange marked_range(int group, Position position) const {
+    return {std::min(span(group).needed(position - 1).begin, span(group).needed(position).begin),
+            position};
   }
 
   // prompt_mark.cpp

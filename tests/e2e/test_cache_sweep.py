@@ -45,7 +45,7 @@ def test_at_the_windows_edges_replay_and_continuation_equal_cold(warm, cold, lon
 
 def test_forty_prompts_warm_and_cold(warm, cold):
     generator = random.Random(5)
-    prompts = [words(generator.randrange(5, 120), seed=100 + i) for i in range(40)]
+    prompts = [words(generator.randrange(20, 120), seed=100 + i) for i in range(40)]
     firsts = [warm.complete(prompt, max_tokens=8) for prompt in prompts]
     for prompt, first in zip(prompts, firsts):
         again = warm.complete(prompt, max_tokens=8)
@@ -95,7 +95,7 @@ def test_a_storm_of_tenants_never_shows_a_foreign_marker(servers, cold, model):
 
     def prompt(tenant):
         mark = markers[tenant]
-        return f"The secret word is {mark}. " * 6 + words(40, seed=tenant) + f" {mark[:2]}"
+        return words(40, seed=tenant) + f" The secret word is {mark}." * 6 + " The secret word is"
 
     def one_round(number):
         tenant = random.Random(number).randrange(len(markers))

@@ -270,5 +270,19 @@ TEST(PromptMarks, ABranchPointOutlivesTheBranchThatMadeIt) {
   EXPECT_EQ(marks(bench, MarkKind::branch_point), (std::vector<Position>{40}));
 }
 
+// The same prompt again resumes one token before its end: there just behind a chunk's edge, or where
+// the window begins in the page before, needs a page more than resuming at the end.
+TEST(PromptMarks, TheSamePromptAgainHitsAtEveryEdge) {
+  for (const LayerSpan& span : {chunk(128), window(65)}) {
+    Bench bench(tiny_layout({kStandard, span}), kPlenty);
+    bench.request(counting(256));
+    const std::size_t held = bench.cache.stats(kA).bytes_by_group[1];
+    ASSERT_EQ(held, 4 * kPage);
+    ASSERT_TRUE(bench.give_up(2 * kPage));  // the loose ones
+    EXPECT_EQ(bench.cache.match(kA, counting(256), 255).length, 255);
+    EXPECT_EQ(bench.reach(branch(counting(256), 256, 300, 900)), 256);
+  }
+}
+
 }  // namespace
 }  // namespace reprise
