@@ -67,6 +67,10 @@ Limits limits_of(const ServiceOptions& options) {
   return limits;
 }
 
+ApiError stopping_error() {
+  return {503, "server_stopping", "the server is stopping and takes no new requests", {}};
+}
+
 std::uint64_t random_bits() {
   std::random_device device;
   const std::uint64_t high = device();
@@ -267,6 +271,10 @@ void Service::State::answer_health(StreamChannel& channel) {
 
 void Service::State::post_generation(Endpoint endpoint, ServiceRequest request, std::string tenant,
                                      std::shared_ptr<StreamChannel> channel) {
+  if (draining) {
+    reply_error(endpoint, *channel, stopping_error());
+    return;
+  }
   const std::size_t bytes = request.body.size();
   auto task = [this, endpoint, body = std::move(request.body), name = std::move(tenant),
                accepted_at = Clock::now(),
@@ -343,8 +351,7 @@ void Service::State::generate(Endpoint endpoint, const std::string& body, const 
                               const std::shared_ptr<StreamChannel>& channel) {
   if (channel->is_abandoned()) return;
   if (draining) {
-    reply_error(endpoint, *channel,
-                {503, "server_stopping", "the server is stopping and takes no new requests", {}});
+    reply_error(endpoint, *channel, stopping_error());
     return;
   }
   const ReplyKind kind = endpoint == Endpoint::chat ? ReplyKind::chat : ReplyKind::completion;

@@ -147,7 +147,7 @@ constexpr std::array kOptions = {
                [](Options& o, std::string_view t) { return set_number(o.parallel, t, 1, 256); }},
     OptionSpec{"--max-queue", "REPRISE_MAX_QUEUE", "N", "256", "serve",
                "requests that may wait; more get 429",
-               [](Options& o, std::string_view t) { return set_number(o.queue, t, 1, 1'000'000); }},
+               [](Options& o, std::string_view t) { return set_number(o.queue, t, 1, 10'000); }},
     OptionSpec{"--max-body", "REPRISE_MAX_BODY", "BYTES", "16MiB", "serve", "largest request body",
                [](Options& o, std::string_view t) -> Status {
                  TRY_ASSIGN(o.body_bytes_max, parse_bytes(t, memory_limit_bytes()));

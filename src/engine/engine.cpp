@@ -18,7 +18,7 @@
 namespace reprise {
 namespace {
 
-constexpr std::int64_t kExpiryMs = 1000;  // between looks for entries past their time to live
+constexpr std::int64_t kExpiryMs = 1000;  // between looks for entries and pins past their time
 constexpr std::int64_t kSumsMs = 250;     // age of the published sums over all salts, at most
 
 // What a sequence that runs alone needs at most on its way to `length` tokens: while a page is
@@ -57,6 +57,7 @@ struct Engine::State {
   void handle(Inbox::Notes notes);
   void step();
   void settle();
+  bool may_expire() const;
   void expire_now_and_then();
   void publish_stats();
   Status check(const GenerationRequest& request) const;
@@ -72,7 +73,7 @@ struct Engine::State {
   EngineClock::time_point expired_at = EngineClock::now();
   EngineClock::time_point summed_at = expired_at;
   mutable std::mutex published_mutex;
-  EngineStats published;  // guarded by published_mutex
+  EngineStats published;  // written by the engine thread, guarded by published_mutex
   std::thread thread;
 };
 
@@ -80,10 +81,9 @@ struct Engine::State {
 
 void Engine::State::run() {
   DCHECK(kernels::float_environment_is_default());
-  const bool has_ttl = options.cache.enabled && options.cache.ttl_ms > 0;
   for (bool stopping = false, compacts = false; !stopping;) {
     if (!scheduler.has_work() && !compacts) {
-      inbox.wait_for_note(has_ttl ? std::optional(kExpiryMs) : std::nullopt);
+      inbox.wait_for_note(may_expire() ? std::optional(kExpiryMs) : std::nullopt);
     }
     Inbox::Notes notes = inbox.take();
     stopping = notes.stop;
@@ -92,7 +92,7 @@ void Engine::State::run() {
     if (!failure.empty()) scheduler.fail(failure);  // what arrived while it happened
     if (scheduler.has_ends()) settle();             // cancelled ones need not wait for the step
     if (scheduler.has_work()) step();
-    if (has_ttl) expire_now_and_then();
+    expire_now_and_then();
     settle();
     compacts = scheduler.compact();
   }
@@ -130,6 +130,7 @@ void Engine::State::handle(Inbox::Notes notes) {
     publish_stats();  // before the answer: whoever hears it may look at once
     question.answer.set_value(outcome);
   }
+  if (!notes.stats.empty() || !notes.trees.empty()) scheduler.prompt_cache().expire();
   for (auto& question : notes.stats) {
     question.answer.set_value(std::as_const(scheduler).prompt_cache().stats(question.scope));
   }
@@ -139,7 +140,13 @@ void Engine::State::handle(Inbox::Notes notes) {
   }
 }
 
+// Entries by their time to live, or pins (as published: this thread wrote it).
+bool Engine::State::may_expire() const {
+  return (options.cache.enabled && options.cache.ttl_ms > 0) || published.cache.pinned_bytes > 0;
+}
+
 void Engine::State::expire_now_and_then() {
+  if (!may_expire()) return;
   const EngineClock::time_point now = EngineClock::now();
   if (now - expired_at < std::chrono::milliseconds(kExpiryMs)) return;
   expired_at = now;

@@ -18,9 +18,10 @@
 namespace reprise {
 
 struct EngineOptions {
-  Position context_length = 0;      // per sequence, prompt and completion together
-  int sequences_max = 8;            // running at once
-  std::size_t queue_max = 256;      // waiting requests; more are refused (exhausted)
+  Position context_length = 0;  // per sequence, prompt and completion together
+  int sequences_max = 8;        // running at once
+  // Waiting requests; more are refused (exhausted), except the only one of its tenant.
+  std::size_t queue_max = 256;
   int prefill_rows_max = 512;       // rows of one step
   double step_target_ms = 250;      // a step is planned not to take longer, at measured speed
   double decode_target_ms = 100;    // a step with both prefill and running streams

@@ -21,7 +21,7 @@ Result<RequestId> Inbox::submit(GenerationRequest request) {
   if (is_closed_) {
     return reprise::fail(Errc::cancelled, "the server is stopping and accepts no new requests");
   }
-  if (requests_ >= requests_max_) {
+  if (requests_ >= requests_max_ && requests_by_tenant_.contains(request.scope.tenant)) {
     refused_full_++;
     return reprise::fail(
         Errc::exhausted,
@@ -29,6 +29,7 @@ Result<RequestId> Inbox::submit(GenerationRequest request) {
                     requests_max_));
   }
   requests_++;
+  requests_by_tenant_[request.scope.tenant]++;
   const RequestId id{++last_id_};
   notes_.submissions.push_back({id, std::move(request), EngineClock::now()});
   note_arrived_.notify_one();
@@ -115,11 +116,16 @@ void Inbox::wait_for_note(std::optional<std::int64_t> timeout_ms) {
   }
 }
 
-void Inbox::count_ended(std::size_t count) {
-  if (count == 0) return;
+void Inbox::count_ended(std::span<const std::string> tenants) {
+  if (tenants.empty()) return;
   const std::lock_guard lock(mutex_);
-  CHECK(count <= requests_);
-  requests_ -= count;
+  for (const std::string& tenant : tenants) {
+    const auto known = requests_by_tenant_.find(tenant);
+    CHECK(known != requests_by_tenant_.end());
+    if (--known->second == 0) requests_by_tenant_.erase(known);
+  }
+  CHECK(tenants.size() <= requests_);
+  requests_ -= tenants.size();
   if (requests_ == 0) none_left_.notify_all();
 }
 

@@ -3,8 +3,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <future>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,8 @@ namespace reprise {
 
 class Inbox {
  public:
-  // At most `requests_max` requests are accepted and not ended at any time.
+  // At most `requests_max` requests are accepted and not ended at any time, and one of each tenant
+  // beyond: a key whose requests fill the queue keeps nobody else out.
   explicit Inbox(std::size_t requests_max) : requests_max_(requests_max) {}
 
   struct Submission {
@@ -62,8 +65,8 @@ class Inbox {
   Notes take();
   // Engine thread: sleeps until there is a note, at most `timeout_ms` where given.
   void wait_for_note(std::optional<std::int64_t> timeout_ms);
-  // Engine thread: so many requests were told their end.
-  void count_ended(std::size_t count);
+  // Engine thread: requests of these tenants were told their end, each named once a request.
+  void count_ended(std::span<const std::string> tenants);
 
  private:
   const std::size_t requests_max_;
@@ -72,6 +75,7 @@ class Inbox {
   // Guarded by mutex_:
   Notes notes_;
   std::size_t requests_ = 0;  // accepted and not ended
+  std::map<std::string, std::size_t> requests_by_tenant_;
   std::uint64_t last_id_ = 0;
   std::uint64_t refused_full_ = 0;
   bool is_closed_ = false;

@@ -135,7 +135,7 @@ void Scheduler::start_prefills(std::span<const PlannedRows> planned) {
 void Scheduler::count_lookup(Sequence& sequence) {
   constexpr std::size_t kCompared = 64;  // tokens of both
   const CacheScope& scope = sequence.request().scope;
-  prompt_cache_.count_lookup(scope, sequence.match);
+  prompt_cache_.count_lookup(scope, sequence.tokens(), sequence.match);
   const Position at = sequence.match.common;
   if (!sequence.uses_prompt_cache || at >= sequence.prompt_length()) return;
   const std::span<const TokenId> prompt =

@@ -35,8 +35,8 @@ class Scheduler {
   const PromptCache& prompt_cache() const { return prompt_cache_; }
   EngineStats stats() const;  // without the prompt cache's
   bool has_ends() const { return !ended_.empty(); }
-  // Calls on_end of the requests that ended since the last call; returns how many.
-  std::size_t tell_ends();
+  // Calls on_end of the requests that ended since the last call; returns their tenants.
+  std::vector<std::string> tell_ends();
   // CHECKs the ledger and the cache.
   void check_invariants() const;
 
@@ -83,6 +83,7 @@ class Scheduler {
   bool try_reserve(Sequence& sequence, Position rows);
   Sequence& last_in_turn() const;
   void preempt(Sequence& sequence);
+  void preempt_for_room(Sequence& sequence);
   void restart_cold(Sequence& sequence);
 
   // ---- scheduler_commit.cpp
@@ -114,9 +115,8 @@ class Scheduler {
   StepSpeed speed_;
 
   SequenceList waiting_, running_;
-  TenantShares shares_;  // of the tenants of both
-  // After a preemption nobody is admitted before a running sequence ends: the oldest one proceeds.
-  bool is_admission_held_ = false;
+  TenantShares shares_;             // of the tenants of both
+  std::uint64_t running_ends_ = 0;  // running sequences that ended
 
   struct Ended {
     std::unique_ptr<Sequence> sequence;

@@ -14,24 +14,25 @@ std::vector<Turn> Scheduler::turns(std::span<const std::unique_ptr<Sequence>> se
   std::vector<Turn> turns;
   for (const std::unique_ptr<Sequence>& sequence : sequences) {
     const std::string& tenant = sequence->request().scope.tenant;
-    turns.push_back({.tenant = shares_.number(tenant),
-                     .served = shares_.served(tenant),
-                     .priority = sequence->request().priority,
-                     .waited_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                                      now - sequence->accepted_at())
-                                      .count(),
-                     .arrival = static_cast<std::uint64_t>(sequence->id())});
+    turns.push_back(
+        {.tenant = shares_.number(tenant),
+         .served = shares_.served(tenant),
+         .priority = sequence->request().priority,
+         .waited_ms =
+             std::chrono::duration_cast<std::chrono::milliseconds>(sequence->waited(now)).count(),
+         .arrival = static_cast<std::uint64_t>(sequence->id())});
   }
   return turns;
 }
 
 // One that must wait for room is not passed by: smaller ones behind it could keep it out for ever.
+// Nor does one that gave up its pages come back before a running sequence ended: what it needs is
+// what it was short of, and the first in turn proceeds meanwhile.
 void Scheduler::admit() {
-  if (running_.empty()) is_admission_held_ = false;
-  while (!is_admission_held_) {
+  while (!waiting_.empty()) {
     const std::optional<std::size_t> next = next_turn(turns(waiting_), options_.ageing_ms);
-    if (!next) return;
     Sequence& sequence = *waiting_[*next];
+    if (!running_.empty() && sequence.preempted_after == running_ends_) return;
     if (running_.size() >= static_cast<std::size_t>(options_.sequences_max) &&
         !make_place(sequence)) {
       return;
@@ -62,7 +63,10 @@ bool Scheduler::try_admit(Sequence& sequence) {
   } else {
     sequence.match = {.miss = MissReason::disabled};
   }
-  if (running_.size() == 1 || has_room()) return true;
+  if (running_.size() == 1 || has_room()) {
+    sequence.end_waiting(EngineClock::now());
+    return true;
+  }
   sequence.release_pages(pages_);
   waiting_.push_back(take(running_, sequence));
   return false;

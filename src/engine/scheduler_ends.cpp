@@ -1,6 +1,7 @@
 // How requests end: finished, cancelled, late, in error. Each one exactly once (law L7).
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include <fmt/core.h>
@@ -19,7 +20,7 @@ void Scheduler::end(Sequence& sequence, FinishReason reason, std::optional<Error
     pin(sequence);
   }
   sequence.release_pages(pages_);
-  is_admission_held_ = false;
+  running_ends_++;
   add_end(take(running_, sequence), reason, std::move(error));
 }
 
@@ -37,12 +38,13 @@ void Scheduler::add_end(std::unique_ptr<Sequence> sequence, FinishReason reason,
   ended_.push_back({std::move(sequence), std::move(ending)});
 }
 
+// Searches from the back, from which many are taken one after another (cancel_all, end_late).
 std::unique_ptr<Sequence> Scheduler::take(SequenceList& list, const Sequence& sequence) {
-  const auto place =
-      std::ranges::find_if(list, [&](const auto& other) { return other.get() == &sequence; });
-  CHECK(place != list.end());
+  const auto place = std::find_if(list.rbegin(), list.rend(),
+                                  [&](const auto& other) { return other.get() == &sequence; });
+  CHECK(place != list.rend());
   std::unique_ptr<Sequence> taken = std::move(*place);
-  list.erase(place);
+  list.erase(std::next(place).base());
   return taken;
 }
 
@@ -58,13 +60,14 @@ void Scheduler::cancel(RequestId id) {
 }
 
 void Scheduler::cancel_all() {
-  while (!running_.empty()) cancel(running_.back()->id());
-  while (!waiting_.empty()) cancel(waiting_.back()->id());
+  while (!running_.empty()) end(*running_.back(), FinishReason::cancelled);
+  while (!waiting_.empty()) {
+    end_waiting(*waiting_.back(), FinishReason::cancelled, std::nullopt);
+  }
 }
 
 void Scheduler::end_late() {
   const EngineClock::time_point now = EngineClock::now();
-  const auto is_late = [&](const auto& sequence) { return sequence->is_late(now); };
   const auto late_error = [&](const Sequence& sequence) {
     const auto elapsed =
         std::chrono::duration_cast<std::chrono::milliseconds>(now - sequence.accepted_at());
@@ -73,13 +76,13 @@ void Scheduler::end_late() {
                              sequence.request().timeout_ms),
                  "timeout"};
   };
-  for (auto it = std::ranges::find_if(running_, is_late); it != running_.end();
-       it = std::ranges::find_if(running_, is_late)) {
-    end(**it, FinishReason::timeout, late_error(**it));
+  for (std::size_t i = running_.size(); i-- > 0;) {
+    Sequence& sequence = *running_[i];
+    if (sequence.is_late(now)) end(sequence, FinishReason::timeout, late_error(sequence));
   }
-  for (auto it = std::ranges::find_if(waiting_, is_late); it != waiting_.end();
-       it = std::ranges::find_if(waiting_, is_late)) {
-    end_waiting(**it, FinishReason::timeout, late_error(**it));
+  for (std::size_t i = waiting_.size(); i-- > 0;) {
+    const Sequence& sequence = *waiting_[i];
+    if (sequence.is_late(now)) end_waiting(sequence, FinishReason::timeout, late_error(sequence));
   }
 }
 
@@ -111,11 +114,14 @@ void Scheduler::count_end(const SequenceEnd& ending) {
   }
 }
 
-std::size_t Scheduler::tell_ends() {
-  for (const Ended& ended : ended_) ended.sequence->sink().on_end(ended.end);
-  const std::size_t count = ended_.size();
+std::vector<std::string> Scheduler::tell_ends() {
+  std::vector<std::string> tenants;
+  for (const Ended& ended : ended_) {
+    tenants.push_back(ended.sequence->request().scope.tenant);
+    ended.sequence->sink().on_end(ended.end);
+  }
   ended_.clear();
-  return count;
+  return tenants;
 }
 
 }  // namespace reprise

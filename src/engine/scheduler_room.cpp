@@ -38,13 +38,9 @@ Position Scheduler::reserve_rows(Sequence& sequence, Position rows, bool others_
     }
     Sequence& last = last_in_turn();
     if (&last != &sequence) {
-      preempt(last);
-      is_admission_held_ = true;
+      preempt_for_room(last);
     } else if (running_.size() > 1) {
-      if (sequence.is_decoding() || !others_proceed) {
-        preempt(sequence);
-        is_admission_held_ = true;
-      }
+      if (sequence.is_decoding() || !others_proceed) preempt_for_room(sequence);
       return 0;
     } else if (sequence.restored > 0) {
       restart_cold(sequence);
@@ -85,7 +81,13 @@ void Scheduler::preempt(Sequence& sequence) {
     publish(sequence, true);
   }
   sequence.release_pages(pages_);
+  sequence.begin_waiting(EngineClock::now());
   waiting_.push_back(take(running_, sequence));
+}
+
+void Scheduler::preempt_for_room(Sequence& sequence) {
+  preempt(sequence);
+  sequence.preempted_after = running_ends_;
 }
 
 // Copies of shared pages take room that a cold run does not need. The cache must not make a request

@@ -23,7 +23,8 @@ Sequence::Sequence(RequestId id, GenerationRequest request, PagePool& pool,
       tokens_(std::move(request_.prompt)),
       prompt_length_(static_cast<Position>(tokens_.size())),
       was_forwarded_(tokens_.size(), false),
-      accepted_at_(now) {
+      accepted_at_(now),
+      waits_since_(now) {
   for (const Position end : request_.turn_ends) add_mark(end, MarkKind::turn_end);
   if (request_.history_boundary > 0) {
     add_mark(request_.history_boundary, MarkKind::history_boundary);
@@ -50,6 +51,15 @@ void Sequence::commit(Position rows) {
 void Sequence::count_sampled(EngineClock::time_point now) {
   completion_tokens_++;
   if (!first_token_at_) first_token_at_ = now;
+}
+
+void Sequence::end_waiting(EngineClock::time_point now) {
+  waited_ = waited(now);
+  waits_since_.reset();
+}
+
+EngineClock::duration Sequence::waited(EngineClock::time_point now) const {
+  return waits_since_ ? waited_ + (now - *waits_since_) : waited_;
 }
 
 bool Sequence::is_late(EngineClock::time_point now) const {
@@ -84,7 +94,8 @@ Usage Sequence::usage() const {
   usage.completion_tokens = completion_tokens_;
   const auto reached = static_cast<std::ptrdiff_t>(std::min(reached_, prompt_length_));
   usage.cached_tokens = std::count(was_forwarded_.begin(), was_forwarded_.begin() + reached, false);
-  if (usage.cached_tokens == 0) usage.miss = first_match_.miss;
+  // What was found may have been given up again before it was of use.
+  if (usage.cached_tokens == 0) usage.miss = first_match_.miss.value_or(MissReason::evicted);
   usage.diverged_at = first_match_.common;
   usage.retokenised_at = retokenised_at_;
   usage.is_pinned = is_pinned_;

@@ -51,6 +51,10 @@ class Sequence {
   bool has_started() const { return started_at_.has_value(); }
 
   EngineClock::time_point accepted_at() const { return accepted_at_; }
+  // It waits for a place from its acceptance on, and whenever it lost one.
+  void begin_waiting(EngineClock::time_point now) { waits_since_ = now; }
+  void end_waiting(EngineClock::time_point now);
+  EngineClock::duration waited(EngineClock::time_point now) const;
   // Past its own limit (timeout_ms).
   bool is_late(EngineClock::time_point now) const;
   // Its reply's text stands in the prompt in other tokens, from this place on.
@@ -71,6 +75,8 @@ class Sequence {
   Position restored = 0;  // the offset that the newest restore gave
   // A check failed (and was counted), or the restored state left no room to go on: prefill cold.
   bool is_restore_refused = false;
+  // How many running sequences had ended when it was preempted for want of room.
+  std::optional<std::uint64_t> preempted_after;
 
  private:
   RequestId id_;
@@ -85,6 +91,8 @@ class Sequence {
   std::optional<Position> retokenised_at_;
   bool is_pinned_ = false;
   EngineClock::time_point accepted_at_;
+  std::optional<EngineClock::time_point> waits_since_;
+  EngineClock::duration waited_ = {};  // before that
   std::optional<EngineClock::time_point> started_at_, first_token_at_;
 };
 

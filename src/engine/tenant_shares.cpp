@@ -2,29 +2,39 @@
 #include "engine/tenant_shares.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 
 namespace reprise {
 
-void TenantShares::enter(const std::string& tenant) {
-  std::uint64_t least = newest_least_;
-  if (!tenants_.empty()) {
-    least = std::ranges::min_element(tenants_, {}, [](const auto& entry) {
-              return entry.second.served;
-            })->second.served;
+// Of the active ones.
+std::uint64_t TenantShares::least_served() const {
+  if (active_ == 0) return newest_least_;
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& [name, tenant] : tenants_) {
+    if (tenant.requests > 0) least = std::min(least, tenant.served);
   }
+  return least;
+}
+
+void TenantShares::enter(const std::string& tenant) {
+  const std::uint64_t least = least_served();
+  std::erase_if(tenants_, [&](const auto& entry) {
+    return entry.second.requests == 0 && entry.second.served <= least;
+  });
   const auto [entry, is_new] = tenants_.try_emplace(tenant);
-  if (is_new) entry->second = {.served = least, .requests = 0, .number = ++last_number_};
-  entry->second.requests++;
+  Tenant& entered = entry->second;
+  if (is_new) entered = {.served = least, .requests = 0, .number = ++last_number_};
+  if (entered.requests++ == 0) active_++;
 }
 
 void TenantShares::leave(const std::string& tenant) {
   const auto entry = tenants_.find(tenant);
-  CHECK(entry != tenants_.end());
+  CHECK(entry != tenants_.end() && entry->second.requests > 0);
   if (--entry->second.requests > 0) return;
   newest_least_ = entry->second.served;
-  tenants_.erase(entry);
+  active_--;
 }
 
 void TenantShares::serve(const std::string& tenant, std::uint64_t rows) {

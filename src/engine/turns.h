@@ -15,11 +15,11 @@ struct Turn {
   int tenant = 0;            // equal numbers: one tenant
   std::uint64_t served = 0;  // of its tenant
   Priority priority = Priority::normal;
-  std::int64_t waited_ms = 0;  // since it was accepted
+  std::int64_t waited_ms = 0;  // for a place, all in all; running ones do not wait
   std::uint64_t arrival = 0;   // order of acceptance, all different
 };
 
-// Its priority, raised by one for every `ageing_ms` since it was accepted, at most to high.
+// Its priority, raised by one for every `ageing_ms` that it waited, at most to high.
 int rank(const Turn& turn, std::int64_t ageing_ms);
 
 // Whether `a` goes before `b` where both are of one tenant: higher rank, then earlier arrival.

@@ -124,9 +124,10 @@ void PromptCache::Trie::forget_salt(Salt& salt) {
   salts.erase(salts.find(salt.scope));
 }
 
-// Clients choose salts: of those that have nothing here only the newest are remembered. The one
-// that was used now is never among those that go.
+// Clients choose salts: of those that have nothing here only the tenant's newest are remembered.
+// The one that was used now is never among those that go.
 void PromptCache::Trie::update_idle(Salt& salt) {
+  std::map<std::uint64_t, Salt*>& idle_salts = salt.tenant->idle_salts;
   if (salt.idle_since != 0) idle_salts.erase(salt.idle_since);
   salt.idle_since = 0;
   if (salt.nodes > 0 || salt.paths > 0) return;
@@ -178,7 +179,13 @@ void PromptCache::Trie::count_miss(Salt& salt, MissReason reason) {
   salt.counters.last_miss_at_unix_ms = now_unix_ms();
 }
 
-void PromptCache::count_lookup(const CacheScope& scope, const Match& match) {
+void PromptCache::count_lookup(const CacheScope& scope, std::span<const TokenId> tokens,
+                               const Match& match) {
+  if (match.miss == MissReason::disabled && trie_->find_salt(scope) == nullptr) {
+    trie_->forgotten.lookups++;  // no salt is made for who does not use the cache
+    trie_->forgotten.misses[static_cast<std::size_t>(MissReason::disabled)]++;
+    return;
+  }
   Salt& salt = trie_->salt(scope);
   salt.counters.lookups++;
   if (match.miss) {
@@ -186,6 +193,9 @@ void PromptCache::count_lookup(const CacheScope& scope, const Match& match) {
     return;
   }
   CHECK(match.length > 0);
+  const Trie::Route route =
+      trie_->route(salt, tokens.first(static_cast<std::size_t>(match.length)));
+  if (route.last() != nullptr) route.last()->hits++;
   salt.counters.hits++;
   salt.counters.tokens_reused += static_cast<std::uint64_t>(match.length);
   salt.counters.last_hit = LastHit{.matched_length = match.length,

@@ -63,8 +63,8 @@ struct PromptCacheOptions {
   Position min_prefix = 16;            // shorter common prefixes are not reused
   std::int64_t ttl_ms = 0;             // 0: no limit
   std::size_t ghosts_per_salt = 4096;  // remembered hashes of evicted blocks
-  // Salts without entries and sequences whose counters and ghosts are kept: the newest so many, at
-  // least one. Clients choose salts.
+  // Salts without entries and sequences whose counters and ghosts are kept: a tenant's newest so
+  // many, at least one. Clients choose salts.
   std::size_t idle_salts_max = 256;
   // Bytes that pins may hold: of one tenant, and of all together. More are not taken.
   std::size_t pinned_bytes_per_tenant = 0;
@@ -163,8 +163,8 @@ class PromptCache {
   // are looked at too). Changes nothing but recency; counts nothing (see count_lookup). O(tokens).
   Match match(const CacheScope& scope, std::span<const TokenId> tokens, Position limit);
 
-  // Counts one request's first lookup as a hit or as a miss with its reason.
-  void count_lookup(const CacheScope& scope, const Match& match);
+  // Counts one request's first lookup as a hit or as a miss with its reason. tokens as in match().
+  void count_lookup(const CacheScope& scope, std::span<const TokenId> tokens, const Match& match);
 
   // Where a prompt leaves the cached path inside a reply (the next mark behind match.common there
   // is a completion's end): the reply's forwarded tokens from match.common on, at most `most`.

@@ -135,7 +135,7 @@ void PromptCache::Trie::check_salt(const Salt& salt, Census& census) const {
   }
   CHECK(census.paths == salt.paths);
   CHECK((salt.idle_since != 0) == (salt.nodes == 0 && salt.paths == 0));
-  if (salt.idle_since != 0) CHECK(idle_salts.at(salt.idle_since) == &salt);
+  if (salt.idle_since != 0) CHECK(salt.tenant->idle_salts.at(salt.idle_since) == &salt);
   CHECK(salt.ghosts.size() == salt.ghost_set.size());
   CHECK(salt.ghosts.size() <= options.ghosts_per_salt);
   std::uint64_t counted = salt.counters.hits;
@@ -166,7 +166,7 @@ void PromptCache::Trie::check_tenants() const {
 
 void PromptCache::Trie::check() const {
   Census all;
-  std::size_t idle = 0;
+  std::size_t idle = 0, remembered = 0;
   for (const auto& [scope, salt] : salts) {
     CHECK(salt->scope == scope);
     Census census;
@@ -181,8 +181,11 @@ void PromptCache::Trie::check() const {
     CHECK(orphan->is_orphan && orphan->paths > 0 && orphan->pins.empty());
   }
   CHECK(all.leaves == leaves.size() && all.owned == owners.size() && all.pins == pins.size());
-  CHECK(all.paths == paths && idle == idle_salts.size());
-  CHECK(idle <= std::max<std::size_t>(options.idle_salts_max, 1));
+  for (const auto& [name, tenant] : tenants) {
+    remembered += tenant->idle_salts.size();
+    CHECK(tenant->idle_salts.size() <= std::max<std::size_t>(options.idle_salts_max, 1));
+  }
+  CHECK(all.paths == paths && idle == remembered);
   check_tenants();
 }
 

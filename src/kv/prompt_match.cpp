@@ -256,7 +256,6 @@ bool PromptCache::restore(const CacheScope& scope, std::span<const TokenId> toke
       return false;
     }
   }
-  route.last()->hits++;
   cache = std::move(sequence);
   path = std::move(stands);
   return true;

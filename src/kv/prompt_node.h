@@ -119,6 +119,7 @@ struct PromptCache::Tenant {
   std::uint64_t number = 0;
   std::size_t bytes = 0, pinned_bytes = 0;
   ByBytes<Salt> salts;
+  std::map<std::uint64_t, Salt*> idle_salts;  // without nodes and paths, by last use
   std::uint64_t exhausted = 0;  // the attempt to make room in which it had nothing more to give
 };
 

@@ -44,7 +44,6 @@ struct PromptCache::Trie {
   std::map<std::uint64_t, Node*> leaves;            // that are queued, by last use
   std::unordered_map<std::uint64_t, Node*> owners;  // of every page, by its key
   std::map<Node*, std::unique_ptr<Node>> orphans;
-  std::map<std::uint64_t, Salt*> idle_salts;  // without nodes and paths, by last use
   std::map<Node::PinKey, Pin> pins;
   std::size_t pinned_bytes = 0;
   PromptCacheStats forgotten;  // counters of salts that are gone

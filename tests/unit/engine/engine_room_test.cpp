@@ -123,6 +123,9 @@ TEST_P(EngineRoom, WhatFitsColdFitsWithTheCache) {
   EXPECT_EQ(reply.end().reason, FinishReason::length)
       << (reply.end().error ? reply.end().error->message : "");
   EXPECT_EQ(reply.bytes(), cold(ask));
+  // What was found had to be given up: without a saving there is always a reason.
+  const Usage& usage = reply.end().usage;
+  EXPECT_NE(usage.cached_tokens > 0, usage.miss.has_value());
 }
 
 // A reset between a request's restore and its first row: it was spared what it restored, and the

@@ -62,6 +62,16 @@ class SchedulerTwin {
     collect();
   }
 
+  // What time and people do between steps; who stands in the cache goes on.
+  void end_late() {
+    scheduler_->end_late();
+    collect();
+  }
+  void reset(const std::string& tenant) {
+    scheduler_->prompt_cache().reset({tenant, tenant});
+    scheduler_->check_invariants();
+  }
+
   void step() {
     const std::uint64_t before = progress();
     const std::uint64_t preemptions = scheduler_->stats().preemptions;
@@ -96,6 +106,7 @@ class SchedulerTwin {
   EngineStats stats() const { return scheduler_->stats(); }
   std::size_t finished() const { return finished_; }
   std::size_t hits() const { return hits_; }
+  std::size_t late() const { return late_; }
 
  private:
   static const kernels::KernelTable& kernels() { return *kernels::choose_kernels("").value(); }
@@ -124,10 +135,18 @@ class SchedulerTwin {
               .salt = tenant,
               .use_cache = below(8) != 0,
               .priority = static_cast<Priority>(below(3)),
-              .pin_ms = below(10) == 0 ? 5 : 0};
+              .pin_ms = below(10) == 0 ? 5 : 0,
+              .timeout_ms = below(10) == 0 ? 4 : 0};
       accept(std::move(ask), number);
     } else if (dice < 15 && !flights_.empty()) {
       cancel(below(flights_.size()));
+    } else if (dice < 17) {
+      end_late();
+    } else if (dice == 17) {
+      reset(std::string(1, static_cast<char>('a' + below(3))));
+    } else if (dice == 18) {
+      scheduler_->prompt_cache().expire();
+      scheduler_->compact();
     } else {
       step();
     }
@@ -136,7 +155,7 @@ class SchedulerTwin {
   // Hears the ends; returns how many there were.
   std::size_t collect() {
     const std::size_t in_flight = flights_.size();
-    const std::size_t told = scheduler_->tell_ends();
+    const std::size_t told = scheduler_->tell_ends().size();
     ends_ += told;
     std::erase_if(flights_, [&](const std::unique_ptr<Flight>& flight) {
       if (flight->recording.ends() == 0) return false;
@@ -157,12 +176,18 @@ class SchedulerTwin {
       EXPECT_EQ(whole.compare(0, bytes.size(), bytes), 0) << "request " << flight.number;
       return;
     }
+    if (flight.ask.timeout_ms > 0 && end.reason == FinishReason::timeout) {
+      EXPECT_EQ(whole.compare(0, bytes.size(), bytes), 0) << "request " << flight.number;
+      late_++;
+      return;
+    }
     EXPECT_EQ(end.reason, FinishReason::length) << (end.error ? end.error->message : "");
     EXPECT_EQ(bytes, whole) << "request " << flight.number;
     EXPECT_EQ(end.usage.completion_tokens, flight.ask.max_tokens);
     if (!flight.ask.use_cache) {
       EXPECT_EQ(end.usage.cached_tokens, 0);
     }
+    EXPECT_NE(end.usage.cached_tokens > 0, end.usage.miss.has_value());
     finished_++;
     hits_ += end.usage.cached_tokens > 0;
   }
@@ -171,7 +196,9 @@ class SchedulerTwin {
     std::string& bytes = cold_[flight.number];
     if (bytes.empty()) {
       Harness harness(model_, HarnessOptions{}.without_cache());
-      bytes = harness.run(flight.ask).bytes();
+      Ask patient = flight.ask;
+      patient.timeout_ms = 0;
+      bytes = harness.run(patient).bytes();
     }
     return bytes;
   }
@@ -184,7 +211,7 @@ class SchedulerTwin {
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::uint64_t last_id_ = 0, ends_ = 0;
-  std::size_t finished_ = 0, hits_ = 0;
+  std::size_t finished_ = 0, hits_ = 0, late_ = 0;
   int idle_steps_ = 0;
 };
 
@@ -218,6 +245,7 @@ TEST_P(SchedulerModel, NothingIsLostWhateverHappens) {
     twin.run(operations() / std::size(worlds) / 2);  // two families
     EXPECT_GT(twin.finished(), operations() / 1000);
     EXPECT_GT(twin.hits(), 0u);
+    EXPECT_GT(twin.late(), 0u);
     preemptions += twin.stats().preemptions;
   }
   EXPECT_GT(preemptions, 0u);

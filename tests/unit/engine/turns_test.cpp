@@ -98,6 +98,32 @@ TEST(TenantShares, NobodySavesUpAClaim) {
   EXPECT_NE(shares.number("a"), shares.number("b"));
 }
 
+TEST(TenantShares, LeavingForgivesNothing) {
+  TenantShares shares;
+  shares.enter("a");
+  shares.enter("b");
+  shares.serve("a", 1000);
+  shares.serve("b", 10);
+  shares.leave("a");
+  EXPECT_EQ(shares.active(), 1u);
+  shares.enter("a");
+  EXPECT_EQ(shares.served("a"), 1000u);
+  EXPECT_EQ(shares.active(), 2u);
+  shares.leave("a");
+  shares.serve("b", 5000);
+  shares.enter("a");
+  EXPECT_EQ(shares.served("a"), 5010u) << "a lead is no claim either";
+  // What the others have had too is not remembered: tenants come and go.
+  shares.leave("a");
+  shares.leave("b");
+  EXPECT_EQ(shares.active(), 0u);
+  for (int i = 0; i < 100; i++) {
+    shares.enter(std::to_string(i));
+    shares.leave(std::to_string(i));
+  }
+  EXPECT_LE(shares.known(), 2u);
+}
+
 TEST(TenantShares, AnIdleServerForgetsNoOrder) {
   TenantShares shares;
   shares.enter("a");

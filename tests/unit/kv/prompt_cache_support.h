@@ -54,7 +54,7 @@ class Bench {
       if (!cache.restore(session.scope, prompt, match, session.cache, session.path)) return match;
       session.tokens.assign(prompt.begin(), prompt.begin() + match.length);
     }
-    cache.count_lookup(session.scope, match);
+    cache.count_lookup(session.scope, prompt, match);
     return match;
   }
 

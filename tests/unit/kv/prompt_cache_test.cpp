@@ -415,9 +415,7 @@ TEST(PromptCache, AnUnusedRestoreLeavesTheEntryItsPages) {
 // never fall.
 TEST(PromptCache, SaltsWithoutEntriesAreForgotten) {
   Bench bench(tiny_layout({kStandard}), kPlenty, {.idle_salts_max = 3});
-  const auto visitor = [](int i) {
-    return CacheScope{std::to_string(i % 4), "visitor " + std::to_string(i)};
-  };
+  const auto visitor = [](int i) { return CacheScope{"v", "visitor " + std::to_string(i)}; };
   const CacheScope with_entries{"t", "entries"}, with_path{"t", "running"},
       with_orphan{"t", "orphaned"};
   bench.request(counting(100), with_entries);
@@ -426,6 +424,8 @@ TEST(PromptCache, SaltsWithoutEntriesAreForgotten) {
   Session orphaned = bench.open(with_orphan);
   ASSERT_TRUE(bench.go_on(orphaned, counting(70), true));
   bench.cache.reset(with_orphan);
+  const CacheScope quiet{"another tenant", "idle"};
+  bench.look_up(*std::make_unique<Session>(bench.open(quiet)), counting(50), 49);
   for (int i = 0; i < 10; i++) {
     Session session = bench.open(visitor(i));
     bench.look_up(session, counting(50), 49);
@@ -436,8 +436,14 @@ TEST(PromptCache, SaltsWithoutEntriesAreForgotten) {
   EXPECT_EQ(bench.cache.stats(visitor(9)).lookups, 1u);
   EXPECT_EQ(bench.cache.stats(with_entries).lookups, 1u);
   EXPECT_EQ(bench.cache.stats(with_path).lookups, 1u);
-  EXPECT_EQ(bench.cache.stats().lookups, 12u);
-  EXPECT_EQ(misses(bench.cache.stats(), MissReason::no_candidate), 12u);
+  EXPECT_EQ(bench.cache.stats(quiet).lookups, 1u);  // a tenant's salts push out its own only
+  EXPECT_EQ(bench.cache.stats().lookups, 13u);
+  EXPECT_EQ(misses(bench.cache.stats(), MissReason::no_candidate), 13u);
+  // Who does not use the cache leaves no salt behind.
+  bench.cache.count_lookup({"v", "off"}, {}, {.miss = MissReason::disabled});
+  EXPECT_EQ(bench.cache.stats({"v", "off"}).lookups, 0u);
+  EXPECT_EQ(bench.cache.stats().lookups, 14u);
+  EXPECT_EQ(bench.cache.stats(visitor(7)).lookups, 1u);
   ASSERT_TRUE(bench.go_on(orphaned, counting(140), true));  // its salt is there as long as its path
   EXPECT_EQ(bench.cache.stats(with_orphan).nodes, 3u);
   EXPECT_EQ(bench.request(counting(100), with_entries).length, 99);

@@ -270,8 +270,8 @@ TEST(PromptMarks, ABranchPointOutlivesTheBranchThatMadeIt) {
   EXPECT_EQ(marks(bench, MarkKind::branch_point), (std::vector<Position>{40}));
 }
 
-// The same prompt again resumes one token before its end: there just behind a chunk's edge, or where
-// the window begins in the page before, needs a page more than resuming at the end.
+// The same prompt again resumes one token before its end: there just behind a chunk's edge, or
+// where the window begins in the page before, needs a page more than resuming at the end.
 TEST(PromptMarks, TheSamePromptAgainHitsAtEveryEdge) {
   for (const LayerSpan& span : {chunk(128), window(65)}) {
     Bench bench(tiny_layout({kStandard, span}), kPlenty);
