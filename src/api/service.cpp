@@ -86,6 +86,7 @@ struct Service::State {
   // ---- I/O thread -----------------------------------------------------------------------------
   void handle(ServiceRequest request, std::shared_ptr<StreamChannel> channel);
   ApiResult<ApiKey> admit(const ServiceRequest& request) const;
+  bool is_open() const;  // no keys are configured
   void answer(const Route& route, ServiceRequest request, const ApiKey& key,
               const std::shared_ptr<StreamChannel>& channel);
   void answer_preflight(const ServiceRequest& request, StreamChannel& channel);
@@ -190,6 +191,11 @@ ApiResult<ApiKey> Service::State::admit(const ServiceRequest& request) const {
   return keys.admit(header_value(request, "authorization"));
 }
 
+bool Service::State::is_open() const {
+  const std::lock_guard lock(keys_mutex);
+  return keys.size() == 0;
+}
+
 void Service::State::answer(const Route& route, ServiceRequest request, const ApiKey& key,
                             const std::shared_ptr<StreamChannel>& channel) {
   switch (route.endpoint) {
@@ -263,8 +269,10 @@ void Service::State::answer_health(StreamChannel& channel) {
   json.key("status").text(has_failed ? "failed" : draining ? "stopping" : "ok");
   if (has_failed) json.key("reason").text(stats.failure);
   json.key("model").text(options.model_alias);
-  json.key("running").integer(stats.running);
-  json.key("waiting").integer(stats.waiting);
+  if (is_open()) {  // anybody may look: not at what the keys' holders do
+    json.key("running").integer(stats.running);
+    json.key("waiting").integer(stats.waiting);
+  }
   const int status = has_failed || draining ? 503 : 200;
   reply_json(Endpoint::health, channel, status, json.end_object().take());
 }

@@ -153,6 +153,7 @@ Result<JsonObject> run_one_storm(const Options& options, const KvCost& cost, std
   if (budget > 0) json["budget_bytes"] = budget;
   if (budget == 0) {
     if (const auto bar = memory_bar(session, stats, cost)) bars.push_back(*bar);
+    bars.push_back(gap_bar(session, options.decode_ms));
     const JsonValue* used = stats.if_contains("used_bytes");
     used_bytes = used != nullptr ? used->to_number<double>() : 0;
     json["turns"] = turns_json(session.turns());

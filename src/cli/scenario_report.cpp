@@ -116,6 +116,13 @@ JsonObject totals_json(const std::vector<ScenarioTurn>& turns) {
           {"first_token_to_cold", spread_json(ratios)}};
 }
 
+ScenarioBar gap_bar(const ScenarioSession& session, int decode_ms) {
+  std::vector<double> gaps;
+  for (const ScenarioTurn& turn : session.turns())
+    gaps.insert(gaps.end(), turn.gaps_ms.begin(), turn.gaps_ms.end());
+  return {"milliseconds between tokens, 95 of 100", quantile(gaps, 0.95), 2.0 * decode_ms, false};
+}
+
 JsonObject memory_json(const ScenarioSession& session, const JsonObject& stats, const KvCost& cost,
                        int conversations, std::size_t resident_bytes) {
   const TokenTree& tree = session.tree();

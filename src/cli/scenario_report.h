@@ -37,6 +37,10 @@ std::vector<ScenarioBar> prefill_bars(const ScenarioSession& session);
 std::optional<ScenarioBar> memory_bar(const ScenarioSession& session, const JsonObject& stats,
                                       const KvCost& cost);
 
+// 95 of 100 gaps between tokens of one reply, whatever prefills beside it, against twice the length
+// that a step with running streams may take (--decode-ms).
+ScenarioBar gap_bar(const ScenarioSession& session, int decode_ms);
+
 JsonArray turns_json(const std::vector<ScenarioTurn>& turns);
 JsonObject totals_json(const std::vector<ScenarioTurn>& turns);
 JsonObject memory_json(const ScenarioSession& session, const JsonObject& stats, const KvCost& cost,
