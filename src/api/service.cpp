@@ -284,10 +284,9 @@ void Service::State::post_generation(Endpoint endpoint, ServiceRequest request, 
     return;
   }
   const std::size_t bytes = request.body.size();
-  auto task = [this, endpoint, body = std::move(request.body), name = std::move(tenant),
-               accepted_at = Clock::now(),
-               channel] { generate(endpoint, body, name, accepted_at, channel); };
-  if (prepare_queue.post(bytes, std::move(task))) return;
+  auto task = [this, endpoint, body = std::move(request.body), tenant, accepted_at = Clock::now(),
+               channel] { generate(endpoint, body, tenant, accepted_at, channel); };
+  if (prepare_queue.post(tenant, bytes, std::move(task))) return;
   const TaskQueue::Load load = prepare_queue.load();
   reply_error(endpoint, *channel,
               {429, "queue_full",
@@ -322,7 +321,7 @@ void Service::State::post_question(Endpoint endpoint, const ServiceRequest& requ
                  format_cache_stats(engine.options(), own, is_admin ? &all : nullptr));
     }
   };
-  if (question_queue.post(0, task)) return;
+  if (question_queue.post(key.name, 0, task)) return;
   reply_error(endpoint, *channel,
               {429, "queue_full",
                fmt::format("{} questions wait for the engine, expected at most {}",

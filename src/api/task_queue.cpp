@@ -5,20 +5,23 @@
 
 namespace reprise {
 
-bool TaskQueue::post(std::size_t bytes, std::move_only_function<void()> task) {
+bool TaskQueue::post(const std::string& owner, std::size_t bytes,
+                     std::move_only_function<void()> task) {
   const std::lock_guard lock(mutex_);
-  // One task is always taken, however large: its sender was allowed to send it.
-  const bool is_full = entries_.size() >= tasks_max_ || bytes_ + bytes > bytes_max_;
-  if (is_full && !entries_.empty()) return false;
-  bytes_ += bytes;
-  entries_.push_back({bytes, std::move(task)});
+  const bool is_full = load_.tasks >= tasks_max_ || load_.bytes + bytes > bytes_max_;
+  const bool is_new = !entries_.contains(owner);
+  if (is_full && !is_new) return false;
+  if (is_new) turns_.push_back(owner);
+  load_.tasks++;
+  load_.bytes += bytes;
+  entries_[owner].push_back({bytes, std::move(task)});
   posted_.notify_one();
   return true;
 }
 
 TaskQueue::Load TaskQueue::load() const {
   const std::lock_guard lock(mutex_);
-  return {entries_.size(), bytes_};
+  return load_;
 }
 
 void TaskQueue::finish() {
@@ -30,14 +33,28 @@ void TaskQueue::finish() {
   if (thread_.joinable()) thread_.join();
 }
 
+// The first task of the owner whose turn it is; the owner goes to the end of the line.
+TaskQueue::Entry TaskQueue::take_next() {
+  const auto own = entries_.find(turns_.front());
+  turns_.pop_front();
+  Entry entry = std::move(own->second.front());
+  own->second.pop_front();
+  if (own->second.empty()) {
+    entries_.erase(own);
+  } else {
+    turns_.push_back(own->first);
+  }
+  load_.tasks--;
+  load_.bytes -= entry.bytes;
+  return entry;
+}
+
 void TaskQueue::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    posted_.wait(lock, [&] { return finishing_ || !entries_.empty(); });
-    if (entries_.empty()) return;
-    Entry entry = std::move(entries_.front());
-    entries_.pop_front();
-    bytes_ -= entry.bytes;
+    posted_.wait(lock, [&] { return finishing_ || !turns_.empty(); });
+    if (turns_.empty()) return;
+    Entry entry = take_next();
     lock.unlock();
     entry.task();
     entry.task = nullptr;  // what it holds goes before the next wait
