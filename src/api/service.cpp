@@ -25,6 +25,7 @@
 #include "api/routes.h"
 #include "api/task_queue.h"
 #include "api/text_sink.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine.h"
 
@@ -48,12 +49,6 @@ std::string loggable_name(const std::string& name) {
                           return letter > ' ' && letter < 0x7F;
                         });
   return is_plain ? name : fmt::format("(a name of {} bytes)", name.size());
-}
-
-std::int64_t unix_milliseconds() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 std::int64_t milliseconds_since(Clock::time_point then) {

@@ -48,25 +48,26 @@ void Inbox::cancel_all() {
   note_arrived_.notify_one();
 }
 
-std::future<PromptCache::ResetOutcome> Inbox::ask_reset(CacheScope scope) {
+template <class Answer>
+std::future<Answer> Inbox::ask(std::vector<Question<Answer>> Notes::* questions, CacheScope scope,
+                               std::size_t most) {
   const std::lock_guard lock(mutex_);
-  notes_.resets.push_back({std::move(scope), 0, {}});
+  std::vector<Question<Answer>>& list = notes_.*questions;
+  list.push_back({std::move(scope), most, {}});
   note_arrived_.notify_one();
-  return notes_.resets.back().answer.get_future();
+  return list.back().answer.get_future();
+}
+
+std::future<PromptCache::ResetOutcome> Inbox::ask_reset(CacheScope scope) {
+  return ask(&Notes::resets, std::move(scope), 0);
 }
 
 std::future<PromptCacheStats> Inbox::ask_stats(CacheScope scope) {
-  const std::lock_guard lock(mutex_);
-  notes_.stats.push_back({std::move(scope), 0, {}});
-  note_arrived_.notify_one();
-  return notes_.stats.back().answer.get_future();
+  return ask(&Notes::stats, std::move(scope), 0);
 }
 
 std::future<std::vector<CacheRun>> Inbox::ask_tree(CacheScope scope, std::size_t most) {
-  const std::lock_guard lock(mutex_);
-  notes_.trees.push_back({std::move(scope), most, {}});
-  note_arrived_.notify_one();
-  return notes_.trees.back().answer.get_future();
+  return ask(&Notes::trees, std::move(scope), most);
 }
 
 void Inbox::fail(std::string reason) {

@@ -69,6 +69,10 @@ class Inbox {
   void count_ended(std::span<const std::string> tenants);
 
  private:
+  template <class Answer>
+  std::future<Answer> ask(std::vector<Question<Answer>> Notes::* questions, CacheScope scope,
+                          std::size_t most);
+
   const std::size_t requests_max_;
   mutable std::mutex mutex_;
   std::condition_variable note_arrived_, none_left_;

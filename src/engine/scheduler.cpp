@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace reprise {
 namespace {
@@ -18,17 +19,12 @@ PromptCacheOptions with_words(PromptCacheOptions options, const Model& model) {
 
 }  // namespace
 
-std::int64_t Scheduler::now_unix_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
-
 Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
                      const EngineOptions& options)
     : options_(options),
       vocabulary_(static_cast<std::size_t>(model.config().vocabulary)),
       pages_(model.config().kv_layout(options.kv_type), options.kv_budget_bytes),
-      prompt_cache_(pages_, with_words(options.cache, model), now_unix_ms),
+      prompt_cache_(pages_, with_words(options.cache, model), unix_milliseconds),
       decoder_(model, kernels, pool, options.prefill_rows_max + options.sequences_max,
                options.sequences_max),
       sampler_(kernels),
@@ -90,10 +86,7 @@ std::vector<Scheduler::PlannedRows> Scheduler::plan() const {
   std::vector<std::size_t> order(running_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-    if (all[a].tenant != all[b].tenant && all[a].served != all[b].served) {
-      return all[a].served < all[b].served;
-    }
-    return goes_before(all[a], all[b], options_.ageing_ms);
+    return is_sooner(all[a], all[b], options_.ageing_ms);
   });
   std::vector<PlanSequence> sequences;
   Position decode_rows = 0;

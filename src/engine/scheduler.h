@@ -66,6 +66,7 @@ class Scheduler {
   bool try_admit(Sequence& sequence);
   bool has_room() const;
   bool make_place(const Sequence& candidate);
+  Turn turn_of(const Sequence& sequence) const;
   std::vector<Turn> turns(std::span<const std::unique_ptr<Sequence>> sequences) const;
 
   // ---- scheduler.cpp
@@ -96,7 +97,6 @@ class Scheduler {
   void publish(Sequence& sequence, bool with_tail);
 
   void pin(Sequence& sequence);
-  static std::int64_t now_unix_ms();
 
   // ---- scheduler_ends.cpp
   // Ends a running sequence: its forwarded tokens stay in the prompt cache, except after an error.

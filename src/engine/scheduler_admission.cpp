@@ -1,6 +1,5 @@
 // Who may run: the next in turn, while there are places and room for its prompt and one page more.
 #include <algorithm>
-#include <map>
 #include <unordered_set>
 #include <utility>
 
@@ -9,19 +8,19 @@
 
 namespace reprise {
 
+Turn Scheduler::turn_of(const Sequence& sequence) const {
+  const std::string& tenant = sequence.request().scope.tenant;
+  const auto waited = sequence.waited(EngineClock::now());
+  return {.tenant = shares_.number(tenant),
+          .served = shares_.served(tenant),
+          .priority = sequence.request().priority,
+          .waited_ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(),
+          .arrival = static_cast<std::uint64_t>(sequence.id())};
+}
+
 std::vector<Turn> Scheduler::turns(std::span<const std::unique_ptr<Sequence>> sequences) const {
-  const EngineClock::time_point now = EngineClock::now();
   std::vector<Turn> turns;
-  for (const std::unique_ptr<Sequence>& sequence : sequences) {
-    const std::string& tenant = sequence->request().scope.tenant;
-    turns.push_back(
-        {.tenant = shares_.number(tenant),
-         .served = shares_.served(tenant),
-         .priority = sequence->request().priority,
-         .waited_ms =
-             std::chrono::duration_cast<std::chrono::milliseconds>(sequence->waited(now)).count(),
-         .arrival = static_cast<std::uint64_t>(sequence->id())});
-  }
+  for (const std::unique_ptr<Sequence>& sequence : sequences) turns.push_back(turn_of(*sequence));
   return turns;
 }
 
@@ -43,12 +42,9 @@ void Scheduler::admit() {
 
 // Gives the candidate the place of one that should go later, if there is such a one.
 bool Scheduler::make_place(const Sequence& candidate) {
-  const auto at = std::ranges::find_if(
-      waiting_, [&](const auto& sequence) { return sequence.get() == &candidate; });
-  const Turn turn = turns(std::span(&*at, 1)).front();
-  const std::optional<std::size_t> loser =
-      place_to_take(turns(running_), turn, static_cast<std::size_t>(options_.sequences_max),
-                    shares_.active(), options_.ageing_ms);
+  const std::optional<std::size_t> loser = place_to_take(
+      turns(running_), turn_of(candidate), static_cast<std::size_t>(options_.sequences_max),
+      shares_.active(), options_.ageing_ms);
   if (!loser) return false;
   preempt(*running_[*loser]);
   return true;

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "engine/scheduler.h"
 
 namespace reprise {
@@ -103,7 +104,7 @@ void Scheduler::pin(Sequence& sequence) {
   const std::int64_t pin_ms = sequence.request().pin_ms;
   if (pin_ms <= 0 || !sequence.uses_prompt_cache) return;
   if (prompt_cache_.pin(sequence.path, sequence.forwarded_tokens(), sequence.offset(),
-                        now_unix_ms() + pin_ms)) {
+                        unix_milliseconds() + pin_ms)) {
     sequence.set_pinned();
   }
 }

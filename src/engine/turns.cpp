@@ -20,19 +20,23 @@ bool goes_before(const Turn& a, const Turn& b, std::int64_t ageing_ms) {
   return rank_a != rank_b ? rank_a > rank_b : a.arrival < b.arrival;
 }
 
+// Turns of one tenant have the same count.
+bool is_sooner(const Turn& a, const Turn& b, std::int64_t ageing_ms) {
+  return a.served != b.served ? a.served < b.served : goes_before(a, b, ageing_ms);
+}
+
 std::optional<std::size_t> next_turn(std::span<const Turn> waiting, std::int64_t ageing_ms) {
   if (waiting.empty()) return std::nullopt;
-  const auto is_sooner = [&](const Turn& a, const Turn& b) {
-    if (a.tenant != b.tenant && a.served != b.served) return a.served < b.served;
-    return goes_before(a, b, ageing_ms);
-  };
-  return static_cast<std::size_t>(std::ranges::min_element(waiting, is_sooner) - waiting.begin());
+  const auto soonest = std::ranges::min_element(
+      waiting, [&](const Turn& a, const Turn& b) { return is_sooner(a, b, ageing_ms); });
+  return static_cast<std::size_t>(soonest - waiting.begin());
 }
 
 std::size_t last_turn(std::span<const Turn> running, std::int64_t ageing_ms) {
   CHECK(!running.empty());
-  const auto is_sooner = [&](const Turn& a, const Turn& b) { return goes_before(a, b, ageing_ms); };
-  return static_cast<std::size_t>(std::ranges::max_element(running, is_sooner) - running.begin());
+  const auto last = std::ranges::max_element(
+      running, [&](const Turn& a, const Turn& b) { return goes_before(a, b, ageing_ms); });
+  return static_cast<std::size_t>(last - running.begin());
 }
 
 namespace {

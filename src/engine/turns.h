@@ -25,6 +25,9 @@ int rank(const Turn& turn, std::int64_t ageing_ms);
 // Whether `a` goes before `b` where both are of one tenant: higher rank, then earlier arrival.
 bool goes_before(const Turn& a, const Turn& b, std::int64_t ageing_ms);
 
+// Whether `a` goes before `b` whatever their tenants: the less served tenant first.
+bool is_sooner(const Turn& a, const Turn& b, std::int64_t ageing_ms);
+
 // Which waiting request is admitted next: of the least served tenant the one that goes first.
 // nullopt: none waits.
 std::optional<std::size_t> next_turn(std::span<const Turn> waiting, std::int64_t ageing_ms);
