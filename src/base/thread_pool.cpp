@@ -12,8 +12,14 @@ namespace {
 // enough that an idle server costs nothing.
 constexpr int kSpins = 1000;
 
-constexpr std::uint64_t claim_word(std::uint32_t job, std::uint32_t remaining) {
-  return (std::uint64_t{job} << 32) | remaining;
+constexpr std::uint64_t unclaimed_word(std::uint32_t begin, std::uint32_t end) {
+  return (std::uint64_t{end} << 32) | begin;
+}
+constexpr std::uint32_t begin_of(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word);
+}
+constexpr std::uint32_t end_of(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word >> 32);
 }
 
 // Waits until `value` differs from `old`: first by looking, then asleep.
@@ -30,7 +36,7 @@ T wait_for_change(const std::atomic<T>& value, T old) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : runs_(static_cast<std::size_t>(threads)) {
   CHECK(threads >= 1);
   workers_.reserve(static_cast<std::size_t>(threads - 1));
   for (int worker = 1; worker < threads; worker++) {
@@ -51,30 +57,63 @@ void ThreadPool::run_tasks(int tasks, Task task, void* context) {
     for (int index = 0; index < tasks; index++) task(context, index, 0);
     return;
   }
-  tasks_ = tasks;
   task_ = task;
   context_ = context;
   unfinished_.store(tasks, std::memory_order_relaxed);
-  const std::uint32_t job = job_.load(std::memory_order_relaxed) + 1;
-  claim_.store(claim_word(job, static_cast<std::uint32_t>(tasks)), std::memory_order_release);
-  job_.store(job, std::memory_order_release);
+  const auto count = static_cast<std::uint64_t>(tasks);
+  for (std::uint64_t run = 0; run < runs_.size(); run++) {
+    const auto begin = static_cast<std::uint32_t>(count * run / runs_.size());
+    const auto end = static_cast<std::uint32_t>(count * (run + 1) / runs_.size());
+    runs_[run].unclaimed.store(unclaimed_word(begin, end), std::memory_order_release);
+  }
+  job_.fetch_add(1, std::memory_order_release);
   job_.notify_all();
-  claim_tasks(job, 0);
+  run_claimed(0);
   for (int left = unfinished_.load(std::memory_order_acquire); left != 0;) {
     left = wait_for_change(unfinished_, left);
   }
 }
 
-// Claims tasks of `job` until none is left. The fields of a job are read only after a claim of it
-// succeeded: as long as a claimed task is unfinished, the caller cannot start the next job.
-void ThreadPool::claim_tasks(std::uint64_t job, int worker) {
-  std::uint64_t claim = claim_.load(std::memory_order_acquire);
-  while (claim >> 32 == job && static_cast<std::uint32_t>(claim) != 0) {
-    if (!claim_.compare_exchange_weak(claim, claim - 1, std::memory_order_acq_rel)) continue;
-    const int remaining = static_cast<int>(static_cast<std::uint32_t>(claim));
-    task_(context_, tasks_ - remaining, worker);
+// The first task that nobody has claimed, or -1.
+int ThreadPool::claim_first(Run& run) {
+  std::uint64_t word = run.unclaimed.load(std::memory_order_acquire);
+  while (begin_of(word) != end_of(word)) {
+    const std::uint64_t rest = unclaimed_word(begin_of(word) + 1, end_of(word));
+    if (run.unclaimed.compare_exchange_weak(word, rest, std::memory_order_acq_rel)) {
+      return static_cast<int>(begin_of(word));
+    }
+  }
+  return -1;
+}
+
+int ThreadPool::claim_last(Run& run) {
+  std::uint64_t word = run.unclaimed.load(std::memory_order_acquire);
+  while (begin_of(word) != end_of(word)) {
+    const std::uint64_t rest = unclaimed_word(begin_of(word), end_of(word) - 1);
+    if (run.unclaimed.compare_exchange_weak(word, rest, std::memory_order_acq_rel)) {
+      return static_cast<int>(end_of(word) - 1);
+    }
+  }
+  return -1;
+}
+
+// The next task for this worker: of its own run, else of another's.
+int ThreadPool::claim(int worker) {
+  const auto own = static_cast<std::size_t>(worker);
+  int task = claim_first(runs_[own]);
+  for (std::size_t i = 1; task < 0 && i < runs_.size(); i++) {
+    task = claim_last(runs_[(own + i) % runs_.size()]);
+  }
+  return task;
+}
+
+// Runs tasks until none is left to claim. The fields of a job are read only after a claim of it
+// succeeded: as long as a claimed task is unfinished, the caller cannot start the next job. A
+// worker that wakes late finds nothing, or tasks of the next job, which are as good.
+void ThreadPool::run_claimed(int worker) {
+  for (int task = claim(worker); task >= 0; task = claim(worker)) {
+    task_(context_, task, worker);
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_all();
-    claim = claim_.load(std::memory_order_acquire);
   }
 }
 
@@ -83,7 +122,7 @@ void ThreadPool::serve(int worker) {
   while (true) {
     seen = wait_for_change(job_, seen);
     if (stopping_.load(std::memory_order_relaxed)) return;
-    claim_tasks(seen, worker);
+    run_claimed(worker);
   }
 }
 

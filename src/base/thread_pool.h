@@ -1,6 +1,7 @@
 // Fork-join over a fixed set of threads: the engine thread and its workers run one loop together.
-// Which thread takes which task is left to chance (a descheduled thread must not stall the rest),
-// so a task's result may depend on its index only, never on the worker.
+// Each thread has a run of consecutive tasks, so that it reads weights as one stream; a thread that
+// is through with its own takes from the end of another's (a descheduled thread must not stall the
+// rest). So a task's result may depend on its index only, never on the worker.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -38,15 +39,21 @@ class ThreadPool {
   using Task = void (*)(void* context, int task, int worker);
 
   void run_tasks(int tasks, Task task, void* context);
-  void claim_tasks(std::uint64_t job, int worker);
+  // The tasks of a run that nobody has claimed, {end, begin}, alone on its cache line.
+  struct alignas(64) Run {
+    std::atomic<std::uint64_t> unclaimed{0};
+  };
+
+  int claim_first(Run& run);
+  int claim_last(Run& run);
+  int claim(int worker);
+  void run_claimed(int worker);
   void serve(int worker);
 
-  // A claim word is {job number, next task}: a worker that wakes late sees that its job is over.
-  std::atomic<std::uint64_t> claim_{0};
+  std::vector<Run> runs_;              // one a thread
   std::atomic<std::uint32_t> job_{0};  // number of the newest job; workers wait for it to change
-  std::atomic<int> unfinished_{0};
+  alignas(64) std::atomic<int> unfinished_{0};
   std::atomic<bool> stopping_{false};
-  int tasks_ = 0;
   Task task_ = nullptr;
   void* context_ = nullptr;
   std::vector<std::thread> workers_;

@@ -2,6 +2,7 @@
 #include "base/thread_pool.h"
 
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -36,6 +37,28 @@ TEST(ThreadPool, WhatTasksWroteIsVisibleToTheCaller) {
     for (int task = 0; task < 1000; task++)
       ASSERT_EQ(values[static_cast<std::size_t>(task)], task * round);
   }
+}
+
+TEST(ThreadPool, AStuckThreadHoldsUpOnlyItsOwnTask) {
+  constexpr int kTasks = 300;
+  for (const int threads : {2, 3, 4}) {
+    ThreadPool pool(threads);
+    for (const int stuck : {0, 1, kTasks / 2, kTasks - 1}) {
+      std::atomic<int> done{0};
+      pool.parallel_for(kTasks, [&](int task, int) {
+        while (task == stuck && done.load() < kTasks - 1) std::this_thread::yield();
+        done++;
+      });
+      EXPECT_EQ(done.load(), kTasks);
+    }
+  }
+}
+
+TEST(ThreadPool, AThreadAloneTakesItsTasksInOrder) {
+  ThreadPool pool(1);
+  std::vector<int> order;
+  pool.parallel_for(20, [&](int task, int) { order.push_back(task); });
+  for (int task = 0; task < 20; task++) EXPECT_EQ(order[static_cast<std::size_t>(task)], task);
 }
 
 }  // namespace
