@@ -5,6 +5,7 @@
 
 #include "api/json_writer.h"
 #include "base/hash.h"
+#include "kv/state_snapshot.h"
 
 namespace reprise {
 namespace {
@@ -104,7 +105,7 @@ std::string format_cache_stats(const EngineOptions& options, const PromptCacheSt
                                const EngineStats* all) {
   JsonWriter json;
   json.begin_object();
-  json.key("enabled").boolean(options.cache.enabled);
+  json.key("enabled").boolean(options.cache.enabled && can_be_snapshotted(options.kv_type));
   append_held(json, own);
   json.key("capacity_bytes").integer(options.kv_budget_bytes);
   append_counts(json, own);

@@ -40,6 +40,8 @@ const char* kv_type_name(kernels::KvType type) {
       return "f32";
     case kernels::KvType::bf16:
       return "bf16";
+    case kernels::KvType::int8:
+      return "int8";
     default:
       return "f16";
   }

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/stack.h"
 #include "http/server.h"
+#include "kv/state_snapshot.h"
 
 namespace reprise {
 namespace {
@@ -84,7 +85,9 @@ int run_serve(const Options& options) {
   const std::string url = base_url(options.host, (*server)->port());
   spdlog::info("context {} tokens, {} MiB for keys and values, prompt cache {}",
                engine.context_length, engine.kv_budget_bytes >> 20,
-               engine.cache.enabled ? "on" : "off");
+               !engine.cache.enabled                ? "off"
+               : can_be_snapshotted(engine.kv_type) ? "on"
+                                                    : "off (--kv-type int8 cannot be kept)");
   fmt::print("reprise serves {} at {}\n\n  {}\n\n", service.options().model_alias, url,
              curl_line(url, stack->bundle->has_chat_template(), needs_key));
   std::fflush(stdout);

@@ -29,23 +29,35 @@ double unit_interval(std::uint64_t bits) {
 }  // namespace
 
 // Makes candidates_ the first `count` of the total order, sorted: one pass with a bounded heap,
-// whose top is the worst candidate held; most logits fail one comparison.
+// whose top is the worst candidate held. Blocks whose maximum is not above it are passed over: an
+// equal logit with a higher id is behind it.
 void Sampler::rank_first(std::span<const float> logits, std::size_t count) {
   count = std::min(count, logits.size());
   candidates_.clear();
   if (count == 0) return;
-  for (std::size_t id = 0; id < logits.size(); id++) {
-    const Candidate candidate{logits[id], static_cast<TokenId>(id)};
-    if (candidates_.size() < count) {
-      candidates_.push_back(candidate);
-      if (candidates_.size() == count) std::make_heap(candidates_.begin(), candidates_.end());
-    } else if (candidate < candidates_.front()) {
-      std::pop_heap(candidates_.begin(), candidates_.end());
-      candidates_.back() = candidate;
-      std::push_heap(candidates_.begin(), candidates_.end());
+  constexpr auto kBlock = static_cast<std::size_t>(kernels::kMaximumBlock);
+  maxima_.resize((logits.size() + kBlock - 1) / kBlock);
+  kernels_->block_maxima(logits.data(), static_cast<int>(logits.size()), maxima_.data());
+  for (std::size_t block = 0; block < maxima_.size(); block++) {
+    if (candidates_.size() == count && maxima_[block] <= candidates_.front().logit) continue;
+    const std::size_t end = std::min((block + 1) * kBlock, logits.size());
+    for (std::size_t id = block * kBlock; id < end; id++) {
+      hold({logits[id], static_cast<TokenId>(id)}, count);
     }
   }
   std::sort(candidates_.begin(), candidates_.end());
+}
+
+// Into the heap of the best `count`.
+void Sampler::hold(Candidate candidate, std::size_t count) {
+  if (candidates_.size() < count) {
+    candidates_.push_back(candidate);
+    if (candidates_.size() == count) std::make_heap(candidates_.begin(), candidates_.end());
+  } else if (candidate < candidates_.front()) {
+    std::pop_heap(candidates_.begin(), candidates_.end());
+    candidates_.back() = candidate;
+    std::push_heap(candidates_.begin(), candidates_.end());
+  }
 }
 
 // The candidate at `rank` of the total order; ranks more of the vocabulary when a walk gets so far.
@@ -60,9 +72,7 @@ double Sampler::whole_weight(std::span<const float> logits, float largest, doubl
   const int count = static_cast<int>(logits.size());
   if (temperature == 1.0) return kernels_->sum_exp(logits.data(), count, largest);
   exponents_.resize(logits.size());
-  for (std::size_t id = 0; id < logits.size(); id++) {
-    exponents_[id] = exponent_of(logits[id], largest, temperature);
-  }
+  kernels_->scaled_exponents(logits.data(), count, largest, temperature, exponents_.data());
   return kernels_->sum_exp(exponents_.data(), count, 0);
 }
 

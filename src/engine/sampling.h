@@ -59,6 +59,7 @@ class Sampler {
 
   const Candidate& ranked(std::span<const float> logits, std::size_t rank);
   void rank_first(std::span<const float> logits, std::size_t count);
+  void hold(Candidate candidate, std::size_t count);
   double whole_weight(std::span<const float> logits, float largest, double temperature);
   Kept truncate(std::span<const float> logits, const SamplingParams& params, float largest);
   TokenId draw(std::span<const float> logits, const SamplingParams& params, float largest,
@@ -68,6 +69,7 @@ class Sampler {
   // Scratch, reused: the first of the total order, sorted; exponents of a temperature other than 1.
   std::vector<Candidate> candidates_;
   std::vector<float> exponents_;
+  std::vector<float> maxima_;  // of blocks of the row
 };
 
 }  // namespace reprise

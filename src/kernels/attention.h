@@ -4,8 +4,6 @@
 
 namespace reprise::kernels {
 
-// Queries that share one pass over a page's registers: 6 rows x 16 columns of float sums.
-inline constexpr int kAttentionTileRows = 6;
 // Running maximum before any visible position: no score is smaller, and e^(it - score) is 0.
 inline constexpr float kEmptyMaximum = -3.40282347e38f;
 
@@ -13,6 +11,9 @@ namespace scalar {
 void add_attention_kernels(KernelTable& table);
 }
 namespace avx2 {
+void add_attention_kernels(KernelTable& table);
+}
+namespace avx512 {
 void add_attention_kernels(KernelTable& table);
 }
 

@@ -5,10 +5,15 @@
 #include <cstring>
 #include <immintrin.h>
 
-#include "base/check.h"
 #include "kernels/attention.h"
 #include "kernels/elementary_constants.h"
 #include "kernels/inline.h"
+
+namespace reprise::kernels::avx2 {
+// 12 of 16 registers hold sums, two a column.
+inline constexpr int kTileRows = 6;
+inline constexpr int kTileSums = 6;
+}  // namespace reprise::kernels::avx2
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
@@ -16,6 +21,7 @@
 // clang-format off: each file builds on the ones before it
 #include "kernels/float8_avx2.h"
 #include "kernels/elementary.inc"
+#include "kernels/f32x16_pair.inc"
 #include "kernels/attention.inc"
 // clang-format on
 #pragma GCC pop_options

@@ -1,5 +1,6 @@
 // Coefficients of the float functions that exist twice, for one value (math.cpp) and for eight
-// (elementary.inc). Source: Cephes mathematical library, expf and tanhf (S. L. Moshier).
+// (elementary.inc). Sources: Cephes mathematical library, expf and tanhf (S. L. Moshier); for erf,
+// minimax polynomials of N. Juffa.
 #pragma once
 
 namespace reprise::kernels {
@@ -23,6 +24,20 @@ inline constexpr int kTanhTerms = 5;
 inline constexpr float kTanhPolynomial[kTanhTerms] = {-5.70498872745e-3f, 2.06390887954e-2f,
                                                       -5.37397155531e-2f, 1.33314422036e-1f,
                                                       -3.33332819422e-1f};
+
+// erf x = x + x P(x^2) up to the bound, else 1 - e^(Q(x) - x).
+inline constexpr float kErfBound = 0.927734375f;
+inline constexpr int kErfTerms = 6;
+inline constexpr float kErfPolynomial[kErfTerms] = {-5.96761703e-4f, 4.99119423e-3f,
+                                                    -2.67681349e-2f, 1.12819925e-1f,
+                                                    -3.76125336e-1f, 1.28379166e-1f};
+// Q's seven coefficients; the first four are summed in two pairs.
+inline constexpr float kErfTail[7] = {-1.72853470e-5f, 3.83197126e-4f,  -3.88396438e-3f,
+                                      2.42546219e-2f,  -1.06777877e-1f, -6.34846687e-1f,
+                                      -1.28717512e-1f};
+
+// gelu(x) = x (1 + erf(x / sqrt 2)) / 2.
+inline constexpr float kHalfRoot = 0.70710678118654752f;
 
 // gelu_tanh(x) = x / (1 + e^(-x (a + b x^2))), a = 2 sqrt(2 / pi), b = 0.044715 a.
 inline constexpr float kGeluLinear = 1.5957691216057308f;

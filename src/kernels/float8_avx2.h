@@ -16,6 +16,9 @@ REPRISE_INLINE void store8(float* p, Float8 v) {
 REPRISE_INLINE Float8 splat8(float x) {
   return _mm256_set1_ps(x);
 }
+REPRISE_INLINE Float8 splat_like(Float8, float x) {  // for templates over the vector type
+  return splat8(x);
+}
 
 // a * b + c and c - a * b, rounded once.
 REPRISE_INLINE Float8 fused(Float8 a, Float8 b, Float8 c) {
@@ -103,6 +106,10 @@ REPRISE_INLINE Float8 load_half8(const std::uint8_t* p) {
 REPRISE_INLINE Float8 load_bfloat8(const std::uint8_t* p) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_words8(p)), 16));
 }
+REPRISE_INLINE Float8 load_integer8(const std::uint8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
 REPRISE_INLINE void store_half8(std::uint16_t* p, Float8 v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
@@ -128,6 +135,14 @@ REPRISE_INLINE Double8 accumulate(Double8 sums, Float8 v) {
 }
 REPRISE_INLINE Double8 operator+(Double8 a, Double8 b) {
   return {_mm256_add_pd(a.low, b.low), _mm256_add_pd(a.high, b.high)};
+}
+// (x - subtrahend) / divisor in double, rounded once to float.
+REPRISE_INLINE Float8 divided_difference(Float8 x, double subtrahend, double divisor) {
+  const __m256d s = _mm256_set1_pd(subtrahend), d = _mm256_set1_pd(divisor);
+  const __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+  const __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+  return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_div_pd(_mm256_sub_pd(high, s), d)),
+                         _mm256_cvtpd_ps(_mm256_div_pd(_mm256_sub_pd(low, s), d)));
 }
 REPRISE_INLINE double lane_sum(Double8 v) {  // the order of lane_sum(Float8)
   const __m256d four = _mm256_add_pd(v.low, v.high);

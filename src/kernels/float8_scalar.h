@@ -29,6 +29,9 @@ REPRISE_INLINE void store8(float* p, Float8 v) {
 REPRISE_INLINE Float8 splat8(float x) {
   REPRISE_EACH_LANE(x);
 }
+REPRISE_INLINE Float8 splat_like(Float8, float x) {  // for templates over the vector type
+  return splat8(x);
+}
 
 REPRISE_INLINE Float8 operator+(Float8 a, Float8 b) {
   REPRISE_EACH_LANE(a.lane[i] + b.lane[i]);
@@ -129,6 +132,9 @@ REPRISE_INLINE Float8 load_half8(const std::uint8_t* p) {
 REPRISE_INLINE Float8 load_bfloat8(const std::uint8_t* p) {
   REPRISE_EACH_LANE(bfloat_to_float(load_word(p + 2 * i)));
 }
+REPRISE_INLINE Float8 load_integer8(const std::uint8_t* p) {
+  REPRISE_EACH_LANE(static_cast<float>(static_cast<std::int8_t>(p[i])));
+}
 REPRISE_INLINE void store_half8(std::uint16_t* p, Float8 v) {
   for (int i = 0; i < 8; i++) p[i] = float_to_half(v.lane[i]);
 }
@@ -149,6 +155,12 @@ REPRISE_INLINE Double8 accumulate(Double8 sums, Float8 v) {
 REPRISE_INLINE Double8 operator+(Double8 a, Double8 b) {
   for (int i = 0; i < 8; i++) a.lane[i] += b.lane[i];
   return a;
+}
+REPRISE_INLINE Float8 divided_difference(Float8 x, double subtrahend, double divisor) {
+  for (int i = 0; i < 8; i++) {
+    x.lane[i] = static_cast<float>((static_cast<double>(x.lane[i]) - subtrahend) / divisor);
+  }
+  return x;
 }
 REPRISE_INLINE double lane_sum(Double8 v) {
   const double* x = v.lane;

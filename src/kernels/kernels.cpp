@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "kernels/attention.h"
+#include "kernels/logits.h"
 #include "kernels/matmul.h"
 #include "kernels/rowwise.h"
 
@@ -20,6 +21,7 @@ KernelTable make_scalar_table() {
   table.matmul = scalar::matmul;
   scalar::add_rowwise_kernels(table);
   scalar::add_attention_kernels(table);
+  scalar::add_logits_kernels(table);
   return table;
 }
 
@@ -30,6 +32,16 @@ KernelTable make_avx2_table() {
   table.matmul = avx2::matmul;
   avx2::add_rowwise_kernels(table);
   avx2::add_attention_kernels(table);
+  avx2::add_logits_kernels(table);
+  return table;
+}
+
+KernelTable make_avx512_table() {
+  KernelTable table = make_avx2_table();
+  table.isa = "avx512";
+  table.matmul = avx512::matmul;
+  avx512::add_rowwise_kernels(table);
+  avx512::add_attention_kernels(table);
   return table;
 }
 
@@ -38,13 +50,21 @@ bool cpu_has_avx2() {
          __builtin_cpu_supports("f16c");
 }
 
+bool cpu_has_avx512() {
+  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+}
+
 }  // namespace
 
 std::span<const KernelTable* const> available_kernels() {
   static const KernelTable scalar_table = make_scalar_table();
   static const KernelTable avx2_table = make_avx2_table();
-  static const std::array<const KernelTable*, 2> tables = {&scalar_table, &avx2_table};
-  static const std::size_t count = cpu_has_avx2() ? 2 : 1;
+  static const KernelTable avx512_table = make_avx512_table();
+  static const std::array<const KernelTable*, 3> tables = {&scalar_table, &avx2_table,
+                                                           &avx512_table};
+  static const std::size_t count = cpu_has_avx512() ? 3 : cpu_has_avx2() ? 2 : 1;
   return std::span(tables).first(count);
 }
 

@@ -49,8 +49,11 @@ struct KvBlocks {
   KvShape shape;
 };
 
+// Logits whose maximum block_maxima gives as one number.
+inline constexpr int kMaximumBlock = 128;
+
 struct KernelTable {
-  const char* isa;  // "scalar", "avx2"
+  const char* isa;  // "scalar", "avx2", "avx512"
 
   // Tiles [tile_begin, tile_end) of x: [rows, columns] into `out` (activation_bytes() in all).
   void (*make_activations)(ActivationFormat format, const float* x, std::size_t x_stride, int rows,
@@ -76,6 +79,8 @@ struct KernelTable {
 
   // gate = gelu_tanh(gate) * up. Source: Hendrycks & Gimpel 2016, section 2 (tanh form).
   void (*gelu_tanh_multiply)(float* gate, const float* up, std::size_t count);
+  // gate = gelu(gate) * up with the error function. Source: the same, section 2.
+  void (*gelu_multiply)(float* gate, const float* up, std::size_t count);
   // gate = gate * sigmoid(gate) * up. Source: Shazeer 2020 (SwiGLU).
   void (*silu_multiply)(float* gate, const float* up, std::size_t count);
   // x = x * sigmoid(gate).
@@ -112,12 +117,18 @@ struct KernelTable {
   bool (*all_finite)(const float* x, std::size_t count);
   // Sum of exp(x[i] - largest) in a written lane order, in double.
   double (*sum_exp)(const float* x, int count, float largest);
+  // out[b] = the largest of the b-th kMaximumBlock values of x (the last block may be shorter);
+  // a NaN never wins (-infinity if all are).
+  void (*block_maxima)(const float* x, int count, float* out);
+  // out[i] = (x[i] - largest) / temperature, in double, rounded once.
+  void (*scaled_exponents)(const float* x, int count, float largest, double temperature,
+                           float* out);
 };
 
 // The tables that this build and this CPU offer, the scalar twin first.
 std::span<const KernelTable* const> available_kernels();
 
-// The table named by `forced` ("scalar", "avx2"), or the best one when it is empty.
+// The table named by `forced` (its isa), or the best one when it is empty.
 // Errors: unsupported, naming what is available.
 Result<const KernelTable*> choose_kernels(std::string_view forced);
 

@@ -15,14 +15,16 @@ enum class KvType : std::uint8_t { f16, bf16, f32, int8 };
 inline constexpr int kPagePositions = 64;
 inline constexpr int kHeadDimMax = 512;  // head dims are multiples of 16 up to this
 
+constexpr std::size_t element_bytes_of(KvType type) {
+  return type == KvType::int8 ? 1 : type == KvType::f32 ? 4 : 2;
+}
+
 struct KvShape {
   KvType type = KvType::f16;
   int head_dim = 0;
   int value_dim = 0;
 
-  std::size_t element_bytes() const {
-    return type == KvType::int8 ? 1 : type == KvType::f32 ? 4 : 2;
-  }
+  std::size_t element_bytes() const { return element_bytes_of(type); }
   // Bytes of the scale that one place of the keys, or of the values, has.
   std::size_t scale_bytes() const { return type == KvType::int8 ? 4 : 0; }
   // Bytes of one place: its elements and, behind them, its scale.

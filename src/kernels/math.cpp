@@ -53,6 +53,21 @@ float tanh_f32(float x) {
   return __builtin_copysignf(__builtin_fmaf(p * square, size, size), x);
 }
 
+float erf_f32(float x) {
+  const float size = __builtin_fabsf(x);
+  const float square = x * x;
+  if (kErfBound < size) {
+    float q = __builtin_fmaf(kErfTail[0], size, kErfTail[1]);
+    const float pair = __builtin_fmaf(kErfTail[2], size, kErfTail[3]);
+    q = __builtin_fmaf(q, square, pair);
+    for (int i = 4; i < 7; i++) q = __builtin_fmaf(q, size, kErfTail[i]);
+    return __builtin_copysignf(1.0f - exp_f32(__builtin_fmaf(q, size, -size)), x);
+  }
+  float p = kErfPolynomial[0];
+  for (int i = 1; i < kErfTerms; i++) p = __builtin_fmaf(p, square, kErfPolynomial[i]);
+  return __builtin_copysignf(__builtin_fmaf(p, size, size), x);
+}
+
 float sigmoid_f32(float x) {
   return 1.0f / (1.0f + exp_f32(-x));
 }

@@ -8,10 +8,11 @@
 namespace reprise::kernels {
 
 // NaN gives NaN everywhere below.
-// e^x: <= 2 ulp on [-87, 88]; 0 below -87.33; the value at 88.37 above (finite).
+// e^x: <= 1 ulp on [-87.33, 88.37]; 0 below -87.33; the value at 88.37 above (finite).
 float exp_f32(float x);
-float tanh_f32(float x);     // <= 4 ulp
-float sigmoid_f32(float x);  // 1 / (1 + e^-x), <= 4 ulp above -87
+float tanh_f32(float x);     // <= 1.5 ulp
+float erf_f32(float x);      // <= 1 ulp
+float sigmoid_f32(float x);  // 1 / (1 + e^-x), <= 2.5 ulp above -87
 double exp_f64(double x);    // <= 2 ulp where the result is normal
 double log_f64(double x);    // natural logarithm of x > 0, <= 2 ulp; -inf at 0, NaN below
 // base^exponent for base > 0; relative error <= (2 + |exponent * ln base|) * 2^-51.

@@ -26,4 +26,9 @@ void matmul(const PanelMatrix& weights, const std::uint8_t* activations, int row
             int panel_end, float* out, std::size_t out_stride, std::uint8_t* scratch);
 }  // namespace avx2
 
+namespace avx512 {  // needs AVX-512 F, BW, VL, DQ and VNNI too; activations are avx2's
+void matmul(const PanelMatrix& weights, const std::uint8_t* activations, int rows, int panel_begin,
+            int panel_end, float* out, std::size_t out_stride, std::uint8_t* scratch);
+}  // namespace avx512
+
 }  // namespace reprise::kernels

@@ -55,7 +55,7 @@ struct PackedWeights {
   }
 };
 
-// Weights of a block unpacked beforehand, for many tiles.
+// Weights of a block that an earlier tile unpacked.
 template <class T>
 struct alignas(64) DecodedBlock {
   std::uint8_t bytes[kRuns<T>][T::kSteps][2][32];
@@ -66,21 +66,18 @@ struct alignas(64) DecodedBlock {
   }
 };
 
+// Weights of a block unpacked as they stream past, and kept for the tiles that follow.
 template <class T>
-REPRISE_INLINE void decode_block(const std::uint8_t* block, ScaleType scale_type,
-                                 DecodedBlock<T>& decoded) {
-  unpack_block_scales<T>(block, scale_type, decoded.scales);
-  const std::uint8_t* weights = weights_of<T>(block, scale_type);
-  for (int g = 0; g < T::kGroups; g++) {
-    unroll<T::kUnroll>([&] REPRISE_UNROLLED(R) {
-      unroll<T::kSteps>([&] REPRISE_UNROLLED(S) {
-        auto& to = decoded.bytes[g * T::kUnroll + R][S];
-        store_bytes(to[0], T::template weights<R, S, 0>(weights, g));
-        store_bytes(to[1], T::template weights<R, S, 1>(weights, g));
-      });
-    });
+struct KeptWeights {
+  const std::uint8_t* from;
+  DecodedBlock<T>& to;
+  template <int R, int S, int V>
+  REPRISE_INLINE __m256i get(int group) const {
+    const __m256i x = T::template weights<R, S, V>(from, group);
+    store_bytes(to.bytes[group * T::kUnroll + R][S][V], x);
+    return x;
   }
-}
+};
 
 // The integer factor of a run, for rows 8v .. 8v + 7 of the panel and row j of the tile.
 template <class T, int R, int Rows>
@@ -223,6 +220,22 @@ __attribute__((noinline)) void stream_panel(const std::uint8_t* panel, ScaleType
   }
 }
 
+// A full tile with blocks [first_block, first_block + blocks), which are decoded on the way: the
+// first tile's arithmetic hides it (decoding beforehand was 2-4 % slower at eight tiles).
+template <class T>
+__attribute__((noinline)) void decode_chunk(const std::uint8_t* panel, ScaleType scale_type,
+                                            const std::uint8_t* tile, int first_block, int blocks,
+                                            DecodedBlock<T>* decoded, float (*sums)[kPanelRows]) {
+  const auto* a = reinterpret_cast<const Group<T, kTileRows>*>(tile) + first_block;
+  const std::size_t bytes = block_bytes<T>(scale_type);
+  const std::uint8_t* block = panel + static_cast<std::size_t>(first_block) * bytes;
+  for (int b = 0; b < blocks; b++, block += bytes) {
+    unpack_block_scales<T>(block, scale_type, decoded[b].scales);
+    const KeptWeights<T> weights = {weights_of<T>(block, scale_type), decoded[b]};
+    add_block<T, kTileRows>(weights, decoded[b].scales, a[b], sums);
+  }
+}
+
 template <class T, int Rows>
 __attribute__((noinline)) void add_chunk(const DecodedBlock<T>* decoded, const std::uint8_t* tile,
                                          int first_block, int blocks, float (*sums)[kPanelRows]) {
@@ -231,7 +244,20 @@ __attribute__((noinline)) void add_chunk(const DecodedBlock<T>* decoded, const s
 }
 
 // Speed only, never the result.
-inline constexpr int kStreamTiles = 2;         // up to here weights are unpacked anew for each tile
+// Up to here weights are unpacked anew for each tile: twice, where that costs little.
+template <class T>
+constexpr int stream_tiles() {
+  if constexpr (requires { T::kType; }) {
+    switch (T::kType) {
+      case WeightType::q5_0:
+      case WeightType::q6_k:
+        return 1;
+      default:
+        return 2;
+    }
+  }
+  return 2;
+}
 inline constexpr int kTilesAtOnce = 32;        // tiles that share a decoded chunk: they stay in L2
 inline constexpr int kChunkBytes = 32 * 1024;  // decoded weights and one tile's part stay in L1
 // Columns of a chunk, as decoded (the 8-bit types count double: two planes of nibbles).
@@ -285,7 +311,7 @@ void add_chunk_to_tile(const MatmulCall& call, const DecodedBlock<T>* decoded, i
   }
 }
 
-// Tiles [tile_begin, tile_end), at most kTilesAtOnce, with one panel.
+// Tiles [tile_begin, tile_end), two to kTilesAtOnce, with one panel: so the first one is full.
 template <class T>
 void multiply_decoded(const MatmulCall& call, const std::uint8_t* panel, int tile_begin,
                       int tile_end, Scratch<T>& scratch) {
@@ -293,11 +319,9 @@ void multiply_decoded(const MatmulCall& call, const std::uint8_t* panel, int til
   std::memset(scratch.sums, 0, sizeof(TileSums) * static_cast<std::size_t>(tile_end - tile_begin));
   for (int first = 0; first < blocks; first += Scratch<T>::kBlocks) {
     const int count = smaller(Scratch<T>::kBlocks, blocks - first);
-    for (int b = 0; b < count; b++) {
-      decode_block<T>(panel + static_cast<std::size_t>(first + b) * block_bytes<T>(call.scale_type),
-                      call.scale_type, scratch.decoded[b]);
-    }
-    for (int tile = tile_begin; tile < tile_end; tile++) {
+    const std::uint8_t* a = call.activations + tile_offset<T::kBlock>(tile_begin, call.columns);
+    decode_chunk<T>(panel, call.scale_type, a, first, count, scratch.decoded, scratch.sums[0]);
+    for (int tile = tile_begin + 1; tile < tile_end; tile++) {
       add_chunk_to_tile<T>(call, scratch.decoded, first, count, tile,
                            scratch.sums[tile - tile_begin]);
     }
@@ -317,10 +341,11 @@ void multiply_panels(const MatmulCall& call, int panel_begin, int panel_end,
     const int end = smaller(tiles, begin + kTilesAtOnce);
     for (int p = panel_begin; p < panel_end; p++) {
       const std::uint8_t* panel = call.panels + static_cast<std::size_t>(p) * panel_size;
-      if (tiles > kStreamTiles) multiply_decoded<T>(call, panel, begin, end, scratch);
+      const bool streams = end - begin <= stream_tiles<T>();
+      if (!streams) multiply_decoded<T>(call, panel, begin, end, scratch);
       for (int tile = begin; tile < end; tile++) {
         TileSums& sums = scratch.sums[tile - begin];
-        if (tiles <= kStreamTiles) {
+        if (streams) {
           std::memset(sums, 0, sizeof sums);
           stream_tile<T>(call, panel, tile, sums);
         }

@@ -30,6 +30,8 @@
 #pragma GCC target("avx2,fma,f16c")
 namespace reprise::kernels::avx2 {
 
+#include "kernels/panel_weights.inc"
+
 inline constexpr int kRowFactor = 0;
 
 struct RowScales {
@@ -39,46 +41,6 @@ struct RowScalesAndOffsets {
   alignas(32) float scale[16];
   alignas(32) float offset[16];
 };
-
-REPRISE_INLINE __m256i low_nibbles(__m256i x) {
-  return _mm256_and_si256(x, _mm256_set1_epi8(15));
-}
-REPRISE_INLINE __m256i high_nibbles(__m256i x) {
-  return low_nibbles(_mm256_srli_epi16(x, 4));
-}
-
-// Every 16-bit lane shifted left by N (right when negative); callers mask the bits of interest.
-template <int N>
-REPRISE_INLINE __m256i shift(__m256i x) {
-  if constexpr (N >= 0) {
-    return _mm256_slli_epi16(x, N);
-  } else {
-    return _mm256_srli_epi16(x, -N);
-  }
-}
-
-// Vector V of step Step, 0..7, of a unit (panel_unit.h) of up to six bits.
-template <int Bits, int Step, int V>
-REPRISE_INLINE __m256i unit_weights(const std::uint8_t* unit) {
-  using Unit = PanelUnit<Bits>;
-  __m256i q = _mm256_setzero_si256();
-  if constexpr (Unit::kNibbles) {
-    const __m256i x = load_bytes(unit + Unit::kNibblesAt + Step % 4 * 64 + V * 32);
-    q = Step < 4 ? low_nibbles(x) : high_nibbles(x);
-  }
-  if constexpr (Unit::kTwoBits) {
-    const __m256i x = load_bytes(unit + Unit::kTwoBitsAt + Step / 4 * 64 + V * 32);
-    const __m256i mask = _mm256_set1_epi8(3 << Unit::kTwoBitsShift);
-    const __m256i bits = _mm256_and_si256(shift<Unit::kTwoBitsShift - Step % 4 * 2>(x), mask);
-    q = Unit::kNibbles ? _mm256_or_si256(q, bits) : bits;
-  }
-  if constexpr (Unit::kOneBit) {
-    const __m256i x = load_bytes(unit + V * 32);
-    const __m256i mask = _mm256_set1_epi8(1 << Unit::kOneBitShift);
-    q = _mm256_or_si256(q, _mm256_and_si256(shift<Unit::kOneBitShift - Step>(x), mask));
-  }
-  return q;
-}
 
 REPRISE_INLINE void unpack_halves(const std::uint8_t* from, float* to) {
   _mm256_store_ps(to, load_halves(from));

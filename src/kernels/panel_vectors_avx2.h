@@ -27,30 +27,37 @@
 #pragma GCC target("avx2,fma,f16c")
 namespace reprise::kernels::avx2 {
 
-template <int Value>
-struct Constant {
-  constexpr REPRISE_INLINE operator int() const { return Value; }
-};
+#include "kernels/unroll.inc"
 
-// Calls f(Constant<0>), ... f(Constant<N - 1>).
-template <class F, int... I>
-REPRISE_INLINE void unroll_sequence(F&& f, std::integer_sequence<int, I...>) {
-  (f(Constant<I>{}), ...);
-}
-template <int N, class F>
-REPRISE_INLINE void unroll(F&& f) {
-  unroll_sequence(f, std::make_integer_sequence<int, N>{});
-}
-
-REPRISE_INLINE int smaller(int a, int b) {
-  return a < b ? a : b;
-}
+using Bytes = __m256i;
+inline constexpr int kVectorBytes = 32;
 
 REPRISE_INLINE __m256i load_bytes(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }
 REPRISE_INLINE void store_bytes(void* p, __m256i v) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), v);
+}
+REPRISE_INLINE Bytes bytes_of(int value) {
+  return _mm256_set1_epi8(static_cast<char>(value));
+}
+REPRISE_INLINE Bytes repeat16(__m128i x) {
+  return _mm256_broadcastsi128_si256(x);
+}
+REPRISE_INLINE Bytes and_bits(Bytes a, Bytes b) {
+  return _mm256_and_si256(a, b);
+}
+// a | (x & mask)
+REPRISE_INLINE Bytes or_masked(Bytes a, Bytes x, Bytes mask) {
+  return _mm256_or_si256(a, _mm256_and_si256(x, mask));
+}
+template <int N>
+REPRISE_INLINE Bytes shift_left(Bytes x) {
+  return _mm256_slli_epi16(x, N);
+}
+template <int N>
+REPRISE_INLINE Bytes shift_right(Bytes x) {
+  return _mm256_srli_epi16(x, N);
 }
 // One group of four bytes to all eight lanes: a pure load.
 REPRISE_INLINE __m256i broadcast4(const void* p) {

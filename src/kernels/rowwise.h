@@ -10,5 +10,8 @@ void add_rowwise_kernels(KernelTable& table);
 namespace avx2 {
 void add_rowwise_kernels(KernelTable& table);
 }
+namespace avx512 {
+void add_rowwise_kernels(KernelTable& table);
+}
 
 }  // namespace reprise::kernels

@@ -15,6 +15,7 @@
 // clang-format off: each file builds on the ones before it
 #include "kernels/float8_avx2.h"
 #include "kernels/elementary.inc"
+#include "kernels/f32x16_pair.inc"
 #include "kernels/rowwise.inc"
 // clang-format on
 #pragma GCC pop_options

@@ -6,5 +6,6 @@
 #define REPRISE_ISA scalar
 // clang-format off: each file builds on the ones before it
 #include "kernels/elementary.inc"
+#include "kernels/f32x16_pair.inc"
 #include "kernels/rowwise.inc"
 // clang-format on

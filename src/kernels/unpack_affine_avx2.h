@@ -38,7 +38,7 @@ struct UnpackAffine : PanelAffine<Bits, Columns> {
   static REPRISE_INLINE __m256i weights(const std::uint8_t* units, int g) {
     const std::uint8_t* unit = units + g * Unit::kBytes;
     if constexpr (Bits == 8) {
-      const __m256i x = load_bytes(unit + S * 64 + V * 32);
+      const __m256i x = unit_weights<8, S, V>(unit);
       return R == 0 ? low_nibbles(x) : high_nibbles(x);
     } else {
       return unit_weights<Bits, R * kSteps + S, V>(unit);

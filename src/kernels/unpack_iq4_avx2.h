@@ -42,7 +42,7 @@ struct UnpackIQ4_NL : UnpackOf32<PanelIQ4_NL> {
   static constexpr int zero_shift(int r) { return r == 0 ? -1 : 3; }
   template <int R, int S, int V>
   static REPRISE_INLINE __m256i weights(const std::uint8_t* block, int) {
-    return iq4_nibbles<R>(nibbles<S, V>(block));
+    return iq4_nibbles<R>(unit_weights<4, S, V>(block + kWeightsAt));
   }
 };
 
@@ -58,8 +58,7 @@ struct UnpackIQ4_XS : PanelIQ4_XS {
   static constexpr int zero_shift(int r) { return r == 0 ? -1 : 3; }
   template <int R, int S, int V>
   static REPRISE_INLINE __m256i weights(const std::uint8_t* block, int g) {
-    const __m256i x = load_bytes(block + kWeightsAt + g * 256 + S % 4 * 64 + V * 32);
-    return iq4_nibbles<R>(S < 4 ? low_nibbles(x) : high_nibbles(x));
+    return iq4_nibbles<R>(unit_weights<4, S, V>(block + kWeightsAt + g * 256));
   }
   static REPRISE_INLINE void unpack_scales(const std::uint8_t* block, Scales& scales) {
     unpack_halves(block, scales.scale);

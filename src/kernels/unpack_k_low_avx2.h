@@ -56,7 +56,7 @@ struct UnpackQ3_K : UnpackOf16s<PanelQ3_K, 3, 2> {
     unpack_halves(block, scales.scale);
     for (int v = 0; v < 2; v++) {
       __m256i numbers[4];
-      unpack_six_bits(block + kWordsAt, v, numbers);
+      unpack_six_bits(block + kWordsAt + 32 * v, numbers);
       for (int j = 0; j < 16; j++) {
         const __m256i number = _mm256_shuffle_epi8(numbers[j / 4], two_bytes(j % 4, j % 4));
         store_bytes(scales.run_scale[j][8 * v], _mm256_sub_epi16(number, _mm256_set1_epi16(32)));

@@ -18,14 +18,6 @@ struct UnpackOf32 : Layout {
     unpack_halves(block, scales.scale);
     if constexpr (kOffsets) unpack_halves(block + 32, scales.offset);
   }
-
- protected:
-  // Vector V of step S, 0..7, of 4-bit numbers: steps 4..7 are the high nibbles of the stored four.
-  template <int S, int V>
-  static REPRISE_INLINE __m256i nibbles(const std::uint8_t* block) {
-    const __m256i x = load_bytes(block + Layout::kNibblesAt + (S % 4) * 64 + V * 32);
-    return S < 4 ? low_nibbles(x) : high_nibbles(x);
-  }
 };
 
 template <class Layout, int ZeroShift>
@@ -37,7 +29,7 @@ struct UnpackOf4Bits : UnpackOf32<Layout> {
   static constexpr int zero_shift(int) { return ZeroShift; }
   template <int R, int S, int V>
   static REPRISE_INLINE __m256i weights(const std::uint8_t* block, int) {
-    return UnpackOf32<Layout>::template nibbles<S, V>(block);
+    return unit_weights<4, S, V>(block + Layout::kWeightsAt);
   }
 };
 
@@ -51,10 +43,7 @@ struct UnpackOf5Bits : UnpackOf32<Layout> {
   static constexpr int zero_shift(int) { return ZeroShift; }
   template <int R, int S, int V>
   static REPRISE_INLINE __m256i weights(const std::uint8_t* block, int) {
-    constexpr int kStep = R * Steps + S;
-    const __m256i high = shift<4 - kStep>(load_bytes(block + Layout::kHighAt + V * 32));
-    return _mm256_or_si256(UnpackOf32<Layout>::template nibbles<kStep, V>(block),
-                           _mm256_and_si256(high, _mm256_set1_epi8(16)));
+    return unit_weights<5, R * Steps + S, V>(block + Layout::kWeightsAt);
   }
 };
 
@@ -72,7 +61,7 @@ struct UnpackQ8_0 : UnpackOf32<PanelQ8_0> {
   static constexpr int zero_shift(int r) { return r == 0 ? -1 : 3; }
   template <int R, int S, int V>
   static REPRISE_INLINE __m256i weights(const std::uint8_t* block, int) {
-    const __m256i x = load_bytes(block + kWeightsAt + S * 64 + V * 32);
+    const __m256i x = unit_weights<8, S, V>(block + kWeightsAt);
     return R == 0 ? low_nibbles(x) : high_nibbles(x);
   }
 };

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/activation_group.h"
+#include "kernels/pack_words.h"
 #include "kernels/panel_layouts.h"
 
 namespace reprise::kernels {
@@ -67,7 +68,7 @@ void pack_panel(const std::uint8_t* file_rows, int rows, int columns, int panel,
   }
   for (int b = 0; b < columns / Layout::kBlock; b++, block += Layout::kPanelBytes) {
     for (int r = 0; r < kPanelRows; r++) {
-      Layout::pack_row(file[r], r, block);
+      WordPacker<Layout>::pack_row(file[r], r, block);
       file[r] += steps[r];
     }
   }
@@ -84,11 +85,12 @@ void pack_affine_panel(const Layout& layout, const PanelMatrix& shape, const Aff
     for (int r = 0; r < kPanelRows; r++) {
       const int row = panel * kPanelRows + r;
       if (row >= shape.rows) {
-        layout.pack_row(kZeroBlock, zeros, zeros, r, block);
+        pack_affine_row(layout, kZeroBlock, zeros, zeros, r, block);
         continue;
       }
       const std::size_t at = static_cast<std::size_t>(row) * groups + group;
-      layout.pack_row(reinterpret_cast<const std::uint8_t*>(rows.quants) + at * Layout::kFileBytes,
+      pack_affine_row(layout,
+                      reinterpret_cast<const std::uint8_t*>(rows.quants) + at * Layout::kFileBytes,
                       rows.scales + at * size, rows.biases + at * size, r, block);
     }
   }

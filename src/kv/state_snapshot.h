@@ -53,6 +53,10 @@ std::string snapshot_prefix(const SnapshotWords& words, SpanKind kind, int layer
 // whatever the type) may be snapshotted.
 inline constexpr std::int32_t kSnapshotModeFp16 = 0;
 std::int32_t kv_mode_tag(kernels::KvType type);
+// Only mode 0 may be snapshotted, and so kept by a prompt cache.
+inline bool can_be_snapshotted(kernels::KvType type) {
+  return kv_mode_tag(type) == kSnapshotModeFp16;
+}
 // "fp16", "int8", "turbo4" ... Errors: corrupt, naming the tag that is none of ours.
 Result<std::string_view> kv_mode_name(std::int64_t tag);
 

@@ -120,6 +120,20 @@ Result<ModelConfig> read_common_config(const Settings& settings, std::string_vie
   return config;
 }
 
+Result<Activation> read_activation(const Settings& settings, std::string_view json_key,
+                                   Activation fallback) {
+  TRY_ASSIGN(const std::string word, settings.text_or({"", json_key}, ""));
+  if (word.empty()) return fallback;
+  if (word == "silu" || word == "swish") return Activation::silu;
+  if (word == "gelu_pytorch_tanh" || word == "gelu_new") return Activation::gelu_tanh;
+  if (word == "gelu") return Activation::gelu;
+  return fail(
+      Errc::unsupported,
+      fmt::format("key {}: got \"{}\", expected \"silu\", \"gelu_pytorch_tanh\" or \"gelu\"",
+                  json_key, word),
+      std::string(json_key));
+}
+
 Result<std::vector<bool>> read_full_layers(const Settings& settings, int layers,
                                            std::string_view local, bool (*is_full)(int, int)) {
   std::vector<bool> full;

@@ -23,6 +23,11 @@ struct ConfigDefaults {
 Result<ModelConfig> read_common_config(const Settings& settings, std::string_view family,
                                        const ConfigDefaults& defaults = {});
 
+// The activation that `json_key` of config.json names, `fallback` where it is absent or null.
+// Errors: unsupported for a word that no kernel has.
+Result<Activation> read_activation(const Settings& settings, std::string_view json_key,
+                                   Activation fallback);
+
 // Head dims that the kernels can do, kv heads that divide heads. For families that change them.
 Status check_heads(const ModelConfig& config);
 

@@ -23,6 +23,17 @@ bool wins(float score, float than) {
 
 }  // namespace
 
+ActivationKernel activation_kernel(const kernels::KernelTable& kernels, Activation activation) {
+  switch (activation) {
+    case Activation::gelu_tanh:
+      return kernels.gelu_tanh_multiply;
+    case Activation::gelu:
+      return kernels.gelu_multiply;
+    default:
+      return kernels.silu_multiply;
+  }
+}
+
 void choose_experts(std::span<const float> scores, std::span<ExpertChoice> chosen) {
   CHECK(chosen.size() <= scores.size());
   std::size_t count = 0;
@@ -186,14 +197,11 @@ void ExpertPass::run(const ExpertWeights& weights, Activation activation, const 
     }
   });
   multiply({&weights.gate, &weights.up}, {&gate_, &up_});
+  const ActivationKernel activate = activation_kernel(*kernels_, activation);
   for_each_tile([&](int expert, int tile) {
     const auto [begin, end] = slots_of(expert, tile);
     for (int slot = begin; slot < end; slot++) {
-      if (activation == Activation::silu) {
-        kernels_->silu_multiply(gate_.row(slot), up_.row(slot), width);
-      } else {
-        kernels_->gelu_tanh_multiply(gate_.row(slot), up_.row(slot), width);
-      }
+      activate(gate_.row(slot), up_.row(slot), width);
     }
     convert(weights.down, gate_, expert, tile);
   });

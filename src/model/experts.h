@@ -23,7 +23,9 @@ struct ExpertWeights {
   ExpertLinear gate, up, down;
 };
 
-enum class Activation : std::uint8_t { silu, gelu_tanh };
+// The kernel of act(gate) * up.
+using ActivationKernel = void (*)(float* gate, const float* up, std::size_t count);
+ActivationKernel activation_kernel(const kernels::KernelTable& kernels, Activation activation);
 
 // Takes the chosen.size() experts with the highest scores (the lowest id among equals), ascending
 // by id. A NaN never wins over a number. Weights and factors are left alone.

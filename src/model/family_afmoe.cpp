@@ -60,13 +60,13 @@ class Afmoe : public Family {
     if (pass.layer(layer).has_experts) {
       const Projection route = {&w.router, &pass.router_rows()};
       if (pass.layer(layer).feed_forward > 0) {
-        pass.feed_forward(w.feed_forward, Activation::silu, prepare, {route});
+        pass.feed_forward(w.feed_forward, pass.config().activation, prepare, {route});
       } else {
         pass.project(pass.normed_rows(), hidden, prepare, {route});
       }
       run_experts(layer, w, pass);
     } else {
-      pass.feed_forward(w.feed_forward, Activation::silu, prepare);
+      pass.feed_forward(w.feed_forward, pass.config().activation, prepare);
     }
     pass.for_each_row([&](int row) {
       pass.norm(pass.branch(row), w.post_ffn_norm, pass.branch(row));
@@ -96,7 +96,7 @@ class Afmoe : public Family {
       if (config.experts.normalises) normalise_weights(chosen, kSumEpsilon);
       for (ExpertChoice& choice : chosen) choice.weight *= config.experts.weight_scale;
     });
-    pass.run_experts(w.experts, Activation::silu, pass.normed_rows());
+    pass.run_experts(w.experts, pass.config().activation, pass.normed_rows());
     const auto hidden = static_cast<std::size_t>(config.hidden);
     const bool has_shared = pass.layer(layer).feed_forward > 0;
     pass.for_each_row([&](int row) {
@@ -174,6 +174,7 @@ Result<ModelConfig> read_config(const Settings& settings) {
   ConfigDefaults defaults;
   if (!settings.is_gguf()) defaults.head_dim = 128;
   TRY_ASSIGN(ModelConfig config, read_common_config(settings, "afmoe", defaults));
+  TRY_ASSIGN(config.activation, read_activation(settings, "hidden_act", Activation::silu));
   TRY(read_mixture(settings, config));
   TRY_ASSIGN(const int window,
              settings.integer({"attention.sliding_window", "sliding_window"}, 1, 1 << 30));

@@ -54,7 +54,7 @@ class Gemma3 : public Family {
       pass.store(layer, row);
     });
     attend_and_project(pass, layer, w.attention);
-    pass.feed_forward(w.feed_forward, Activation::gelu_tanh, [&](int row) {
+    pass.feed_forward(w.feed_forward, pass.config().activation, [&](int row) {
       pass.norm(pass.branch(row), w.post_attention_norm, pass.branch(row));
       pass.add(pass.hidden(row), pass.branch(row), hidden);
       pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));
@@ -82,6 +82,8 @@ Result<ModelConfig> read_config(const Settings& settings) {
   TRY_ASSIGN(
       ModelConfig config,
       read_common_config(settings, "gemma3", settings.is_gguf() ? ConfigDefaults() : kDefaults));
+  TRY_ASSIGN(config.activation,
+             read_activation(settings, "hidden_activation", Activation::gelu_tanh));
   const int head_dim = config.layers[0].head_dim;
   TRY_ASSIGN(const int window,
              settings.integer({"attention.sliding_window", "sliding_window"}, 1, 1 << 30));

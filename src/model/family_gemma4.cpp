@@ -128,7 +128,7 @@ void Gemma4::add_experts(const Experts& w, Forward& pass) const {
     }
     pass.norm(pass.hidden(row), w.norm, pass.normed(row));
   });
-  pass.run_experts(w.weights, Activation::gelu_tanh, pass.normed_rows());
+  pass.run_experts(w.weights, pass.config().activation, pass.normed_rows());
   pass.for_each_row([&](int row) {
     pass.norm(pass.branch(row), w.post_dense_norm, pass.branch(row));
     pass.norm(pass.expert_sum(row), w.post_norm, pass.expert_sum(row));
@@ -154,7 +154,7 @@ void Gemma4::add_layer_input(int layer, const Layer& w, Forward& pass) const {
                {{&w.input.gate, &pass.gate_rows()}});
   pass.project(pass.gate_rows(), config.layer_input,
                [&](int row) {
-                 pass.activate(Activation::gelu_tanh, pass.gate(row),
+                 pass.activate(pass.config().activation, pass.gate(row),
                                pass.layer_inputs(row) + layer * config.layer_input,
                                config.layer_input);
                },
@@ -169,7 +169,7 @@ void Gemma4::add_layer_input(int layer, const Layer& w, Forward& pass) const {
 void Gemma4::run_layer(int layer, Forward& pass) const {
   const Layer& w = layers_[static_cast<std::size_t>(layer)];
   run_attention(layer, w, pass);
-  pass.feed_forward(w.feed_forward, Activation::gelu_tanh, [&](int row) {
+  pass.feed_forward(w.feed_forward, pass.config().activation, [&](int row) {
     pass.norm(pass.branch(row), w.post_attention_norm, pass.branch(row));
     pass.add(pass.hidden(row), pass.branch(row), pass.config().hidden);
     pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));

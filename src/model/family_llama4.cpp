@@ -95,7 +95,7 @@ void Llama4::run_layer(int layer, Forward& pass) const {
     pass.store(layer, row);
   });
   attend_and_project(pass, layer, w.attention);
-  pass.feed_forward(w.feed_forward, Activation::silu,
+  pass.feed_forward(w.feed_forward, pass.config().activation,
                     [&](int row) {
                       pass.add(pass.hidden(row), pass.branch(row), config.hidden);
                       pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));
@@ -103,7 +103,7 @@ void Llama4::run_layer(int layer, Forward& pass) const {
                     {{&w.router, &pass.router_rows()}});
   if (shape.has_experts) {
     pass.for_each_row([&](int row) { choose(pass, row); });
-    pass.run_experts(w.experts, Activation::silu, pass.normed_rows());
+    pass.run_experts(w.experts, pass.config().activation, pass.normed_rows());
   }
   pass.for_each_row([&](int row) {
     if (shape.has_experts) pass.add(pass.branch(row), pass.expert_sum(row), config.hidden);
@@ -235,6 +235,7 @@ Result<ModelConfig> read_config(const Settings& settings) {
   TRY_ASSIGN(
       ModelConfig config,
       read_common_config(settings, "llama4", settings.is_gguf() ? ConfigDefaults() : kDefaults));
+  TRY_ASSIGN(config.activation, read_activation(settings, "hidden_act", Activation::silu));
   const auto layers = static_cast<int>(config.layers.size());
   const int head_dim = config.layers[0].head_dim;
   TRY_ASSIGN(const std::vector<bool> has_rope, read_rope_layers(settings, layers));

@@ -54,7 +54,7 @@ class MuseGlimmer : public Family {
     const int hidden = pass.config().hidden;
     const float post_epsilon = pass.config().post_norm_epsilon;
     gated_attention(pass, layer, w.attention_norm, {}, {}, w.attention, w.attention_gate);
-    pass.feed_forward(w.feed_forward, Activation::silu, [&](int row) {
+    pass.feed_forward(w.feed_forward, pass.config().activation, [&](int row) {
       pass.norm(pass.branch(row), w.post_attention_norm, post_epsilon, pass.branch(row));
       pass.add(pass.hidden(row), pass.branch(row), hidden);
       pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));
@@ -89,6 +89,7 @@ Result<std::vector<bool>> rotating_layers(const Settings& settings, int layers) 
 
 Result<ModelConfig> read_config(const Settings& settings) {
   TRY_ASSIGN(ModelConfig config, read_common_config(settings, "muse_glimmer", kDefaults));
+  TRY_ASSIGN(config.activation, read_activation(settings, "hidden_activation", Activation::silu));
   const int layers = static_cast<int>(config.layers.size());
   const int head_dim = config.layers[0].head_dim;
   TRY_ASSIGN(const int window, settings.integer_or({"", "sliding_window"}, kWindow, 1, 1 << 30));

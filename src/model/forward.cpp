@@ -151,12 +151,7 @@ void Forward::norm_heads(float* x, int heads, int head_dim, std::span<const floa
 }
 
 void Forward::activate(Activation activation, float* gate, const float* up, int columns) const {
-  const auto count = static_cast<std::size_t>(columns);
-  if (activation == Activation::silu) {
-    kernels_->silu_multiply(gate, up, count);
-  } else {
-    kernels_->gelu_tanh_multiply(gate, up, count);
-  }
+  activation_kernel(*kernels_, activation)(gate, up, static_cast<std::size_t>(columns));
 }
 
 void Forward::rotate(int layer, int row) const {

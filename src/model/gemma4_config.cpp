@@ -239,6 +239,8 @@ Result<ModelConfig> read_gemma4_config(const Settings& settings) {
   TRY_ASSIGN(
       ModelConfig config,
       read_common_config(settings, "gemma4", settings.is_gguf() ? ConfigDefaults() : kDefaults));
+  TRY_ASSIGN(config.activation,
+             read_activation(settings, "hidden_activation", Activation::gelu_tanh));
   TRY_ASSIGN(const std::vector<bool> full, read_spans(settings, config));
   TRY(settings.is_gguf() ? read_gguf_heads(settings, full, config)
                          : read_folder_heads(settings, full, config));

@@ -46,6 +46,9 @@ struct ExpertConfig {
   float weight_scale = 1;           // of the weights, last
 };
 
+// Of a gated feed-forward: gelu_tanh is gelu_pytorch_tanh, gelu the exact form.
+enum class Activation : std::uint8_t { silu, gelu_tanh, gelu };
+
 struct ModelConfig {
   std::string family;        // snapshot tag: "gemma3", "llama"
   std::string architecture;  // the files' word for it
@@ -58,6 +61,7 @@ struct ModelConfig {
   float embedding_scale = 1;
   float logit_scale = 1;    // before the softcap
   float final_softcap = 0;  // 0: none
+  Activation activation = Activation::silu;
   bool tied_embeddings = false;
   bool has_attention_gate = false;  // attention output times sigmoid of a projection
   int layer_input = 0;              // width of Gemma 4's per-layer inputs; 0: none

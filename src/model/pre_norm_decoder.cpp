@@ -30,7 +30,7 @@ void PreNormDecoder::run_layer(int layer, Forward& pass) const {
     run_experts(w, pass);
     return;
   }
-  pass.feed_forward(w.feed_forward, Activation::silu, [&](int row) {
+  pass.feed_forward(w.feed_forward, pass.config().activation, [&](int row) {
     pass.add(pass.hidden(row), pass.branch(row), hidden);
     pass.norm(pass.hidden(row), w.ffn_norm, pass.normed(row));
   });
@@ -56,7 +56,7 @@ void PreNormDecoder::run_experts(const Layer& w, Forward& pass) const {
     }
     if (config.experts.normalises) normalise_weights(chosen, 0);
   });
-  pass.run_experts(w.experts, Activation::silu, pass.normed_rows());
+  pass.run_experts(w.experts, pass.config().activation, pass.normed_rows());
   pass.for_each_row(
       [&](int row) { pass.add(pass.hidden(row), pass.expert_sum(row), config.hidden); });
 }
@@ -91,6 +91,7 @@ Result<std::unique_ptr<Family>> PreNormDecoder::bind(const ModelConfig& config,
 Result<ModelConfig> read_pre_norm_config(const Settings& settings, std::string_view family,
                                          kernels::RopeLayout gguf_layout, double default_theta) {
   TRY_ASSIGN(ModelConfig config, read_common_config(settings, family));
+  TRY_ASSIGN(config.activation, read_activation(settings, "hidden_act", Activation::silu));
   const int head_dim = config.layers[0].head_dim;
   TRY_ASSIGN(RopeSettings settings_of_rope,
              read_rope_settings(settings, "full_attention", default_theta));

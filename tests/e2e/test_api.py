@@ -119,6 +119,19 @@ def test_api_keys_and_tenants(servers):
     assert cached(clients[0], cache_prompt=False) == 0
 
 
+def test_int8_keys_and_values_run_without_the_prompt_cache(servers):
+    server = servers.get("smollm2", "--kv-type", "int8")
+    messages = [{"role": "user", "content": "Name three colours of the rainbow, one a line."}]
+    first, second = server.chat(messages), server.chat(messages)
+    assert first == second and first.text
+    assert second.cached_tokens == 0
+    stats = server.get("/v1/cache/stats")
+    assert stats["enabled"] is False
+    assert stats["entries"] == 0 and stats["hits"] == 0
+    assert stats["reject_mode_refused"] >= 2
+    assert stats["last_reject_reason"] == "mode_refused"
+
+
 def test_cors_preflight(servers):
     server = servers.get("smollm2", "--api-key", "alpha,beta", "--cors-origin", "*")
     request = urllib.request.Request(

@@ -206,6 +206,10 @@ TEST(Format, CacheStatsNames) {
                            "sequence_bytes"}) {
     EXPECT_TRUE(stats.contains(name)) << name;
   }
+  EXPECT_EQ(stats.at("enabled").as_bool(), true);
+  EngineOptions integers = options;
+  integers.kv_type = kernels::KvType::int8;  // may not be snapshotted
+  EXPECT_EQ(parse_json(format_cache_stats(integers, own, &all))->as_object().at("enabled"), false);
   EXPECT_EQ(stats.at("hit_rate").as_double(), 0.25);
   EXPECT_EQ(stats.at("reject_evicted").to_number<int>(), 2);
   EXPECT_TRUE(stats.at("last_hit").is_null());

@@ -246,6 +246,26 @@ TEST_P(EngineEquality, EveryKvTypeAndTheMaterialisedFormEqualTheirCold) {
   }
 }
 
+// Int8 pages may not be snapshotted: the cache keeps nothing, and every lookup says why.
+TEST_P(EngineEquality, Int8RunsAsWithoutCacheAndNamesTheReason) {
+  HarnessOptions options;
+  options.engine.kv_type = kernels::KvType::int8;
+  Harness cold_engine(model(), options.without_cache());
+  options.threads = 2;
+  options.engine.prefill_rows_max = 7;
+  Harness harness(model(), options);
+  const Ask request = ask(140, 62);
+  const std::string expected = cold_engine.run(request).bytes();
+  for (int turn = 0; turn < 2; turn++) {
+    const Recording& reply = harness.run(request);
+    EXPECT_EQ(reply.bytes(), expected);
+    EXPECT_EQ(reply.end().usage.cached_tokens, 0);
+    EXPECT_EQ(reply.end().usage.miss, MissReason::mode_refused);
+  }
+  EXPECT_EQ(harness.engine().stats().cache.bytes, 0u);
+  EXPECT_NE(expected, cold(request));  // keys and values are rounded otherwise
+}
+
 TEST_P(EngineEquality, ARequestMayRefuseTheCache) {
   Harness harness(model());
   Ask request = ask(120, 70);

@@ -22,7 +22,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr std::size_t kOffset = 192;  // a block does not start at its page's start
-constexpr KvType kTypes[] = {KvType::f16, KvType::bf16, KvType::f32};
+constexpr KvType kTypes[] = {KvType::f16, KvType::bf16, KvType::f32, KvType::int8};
 
 std::vector<KernelTable> tables() {
   std::vector<KernelTable> all(1);
@@ -34,6 +34,12 @@ std::vector<KernelTable> tables() {
     all[1].isa = "avx2";
     avx2::add_attention_kernels(all[1]);
   }
+  if (all.size() == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    all.emplace_back();
+    all[2].isa = "avx512";
+    avx512::add_attention_kernels(all[2]);
+  }
   return all;
 }
 
@@ -43,6 +49,7 @@ float read_element(KvType type, const std::uint8_t* elements, std::size_t index)
     std::memcpy(&value, elements + 4 * index, 4);
     return value;
   }
+  if (type == KvType::int8) return static_cast<std::int8_t>(elements[index]);
   std::uint16_t word;
   std::memcpy(&word, elements + 2 * index, 2);
   return type == KvType::f16 ? half_to_float(word) : bfloat_to_float(word);
@@ -83,6 +90,9 @@ class Pages {
     return read_element(shape_.type, block(position) + shape_.keys_bytes(),
                         KvShape::value_index(position % kPagePositions, d));
   }
+  // What the elements of a place are multiplied by.
+  float key_scale(int position) const { return scale(position, &KvShape::key_scale_offset); }
+  float value_scale(int position) const { return scale(position, &KvShape::value_scale_offset); }
   void drop(int page) { pointers_[static_cast<std::size_t>(page)] = nullptr; }
   KvBlocks blocks() const { return {pointers_.data(), kOffset, shape_}; }
   const KvShape& shape() const { return shape_; }
@@ -90,6 +100,12 @@ class Pages {
  private:
   const std::uint8_t* block(int position) const {
     return memory_[static_cast<std::size_t>(position / kPagePositions)][0].bytes + kOffset;
+  }
+  float scale(int position, std::size_t (KvShape::*offset)(int) const) const {
+    if (shape_.type != KvType::int8) return 1.0f;
+    float value;
+    std::memcpy(&value, block(position) + (shape_.*offset)(position % kPagePositions), 4);
+    return value;
   }
   KvShape shape_;
   std::vector<std::vector<Line>> memory_;
@@ -169,6 +185,7 @@ void plain_page(const Pages& pages, const float* q, VisibleRange visible, int st
     for (int d = 0; d < pages.shape().head_dim; d++) {
       x[i] = __builtin_fmaf(q[d], pages.key(start + i, d), x[i]);
     }
+    x[i] = x[i] * pages.key_scale(start + i);
     if (start + i < visible.first || start + i > visible.last) x[i] = -kInfinity;
     top = std::max(top, x[i]);
   }
@@ -182,6 +199,7 @@ void plain_page(const Pages& pages, const float* q, VisibleRange visible, int st
   }
   s.maximum = top;
   s.sum = __builtin_fmaf(s.sum, factor, lanes[0]);
+  for (int i = 0; i < kPagePositions; i++) x[i] = x[i] * pages.value_scale(start + i);
   for (int d = 0; d < pages.shape().value_dim; d++) {
     float o = s.out[static_cast<std::size_t>(d)] * factor;
     for (int i = 0; i < kPagePositions; i++) o = __builtin_fmaf(x[i], pages.value(start + i, d), o);
@@ -278,7 +296,8 @@ TEST(Attention, ErrorAgainstDoubleStaysWithinItsFormula) {
       for (int t = visible.first; t <= visible.last; t++) {
         double score = 0, size = 0;
         for (int d = 0; d < head_dim; d++) {
-          const double product = static_cast<double>(queries.row(r)[d]) * pages.key(t, d);
+          const double key = static_cast<double>(pages.key(t, d)) * pages.key_scale(t);
+          const double product = queries.row(r)[d] * key;
           score += product;
           size += std::fabs(product);
         }
@@ -286,14 +305,18 @@ TEST(Attention, ErrorAgainstDoubleStaysWithinItsFormula) {
         const double p = std::exp(score);
         sum += p;
         for (int d = 0; d < value_dim; d++) {
-          exact[static_cast<std::size_t>(d)] += p * pages.value(t, d);
-          spread[static_cast<std::size_t>(d)] += p * std::fabs(pages.value(t, d));
+          const double value = static_cast<double>(pages.value(t, d)) * pages.value_scale(t);
+          exact[static_cast<std::size_t>(d)] += p * value;
+          spread[static_cast<std::size_t>(d)] += p * std::fabs(value);
         }
       }
       // A probability is off by the score's chain (head_dim roundings of at most the sum of sizes),
       // exp's 2 ulp and the rounded difference, in numerator and denominator; the chains of 64 and
-      // the merges add a rounding a step. u = 2^-24.
-      const double roundings = 2 * (head_dim * largest_score_size + 8 + largest_score_size) +
+      // the merges add a rounding a step; int8 adds one to the score and one to the probability.
+      // u = 2^-24.
+      const double scalings = type == KvType::int8 ? 2 * largest_score_size + 1 : 0;
+      const double roundings = scalings +
+                               2 * (head_dim * largest_score_size + 8 + largest_score_size) +
                                2 * (64 + 3 * (visible.last / kPagePositions + 2));
       for (int d = 0; d < value_dim; d++) {
         const auto i = static_cast<std::size_t>(d);
@@ -410,7 +433,7 @@ TEST(Attention, ABadQueryShowsInItsOwnRowOnly) {
 }
 
 TEST(StoreKv, RoundsSaturatesAndWritesItsPlaceOnly) {
-  for (const KvType type : kTypes) {
+  for (const KvType type : {KvType::f16, KvType::bf16, KvType::f32}) {  // int8: int8_kv_test.cpp
     const KvShape shape{type, 48, 80};
     std::vector<float> key = normal_values(48, 18), value = normal_values(80, 19);
     key[3] = 1e30f;
@@ -455,14 +478,22 @@ TEST(StoreKv, ReportsNanAndInfinityAndStoresFiniteValues) {
       for (std::size_t at = 0; at < 48; at++) {
         std::vector<float> both = normal_values(48, 20);
         both[at] = bad;
-        std::vector<Line> blocks[2];
-        for (std::size_t i = 0; i < tables().size(); i++) {
-          blocks[i].resize(shape.block_bytes() / 64);
-          EXPECT_FALSE(tables()[i].store_kv(shape, blocks[i][0].bytes, 9, &both[0], &both[16]));
+        std::vector<Line> first;
+        for (const KernelTable& table : tables()) {
+          std::vector<Line> block(shape.block_bytes() / 64);
+          std::uint8_t* bytes = block[0].bytes;
+          EXPECT_FALSE(table.store_kv(shape, bytes, 9, &both[0], &both[16])) << table.isa;
           for (std::size_t e = 0; e < shape.block_bytes() / shape.element_bytes(); e++) {
-            ASSERT_TRUE(std::isfinite(read_element(type, blocks[i][0].bytes, e)));
+            ASSERT_TRUE(std::isfinite(read_element(type, bytes, e)));
           }
-          EXPECT_EQ(std::memcmp(blocks[i].data(), blocks[0].data(), shape.block_bytes()), 0);
+          if (type == KvType::int8) {
+            for (const std::size_t at_byte :
+                 {shape.key_scale_offset(9), shape.value_scale_offset(9)}) {
+              EXPECT_TRUE(std::isfinite(127 * read_element(KvType::f32, bytes + at_byte, 0)));
+            }
+          }
+          if (first.empty()) first = block;
+          EXPECT_EQ(std::memcmp(block.data(), first.data(), shape.block_bytes()), 0) << table.isa;
         }
       }
     }

@@ -23,6 +23,7 @@ TEST(Kernels, EveryTableIsComplete) {
     EXPECT_NE(table->multiply, nullptr);
     EXPECT_NE(table->add_row, nullptr);
     EXPECT_NE(table->gelu_tanh_multiply, nullptr);
+    EXPECT_NE(table->gelu_multiply, nullptr);
     EXPECT_NE(table->silu_multiply, nullptr);
     EXPECT_NE(table->sigmoid_multiply, nullptr);
     EXPECT_NE(table->softcap, nullptr);
@@ -46,6 +47,22 @@ TEST(Kernels, TheBestTableIsTheLastUnlessOneIsForced) {
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                         __builtin_cpu_supports("f16c");
   EXPECT_EQ(choose_kernels("avx2").has_value(), has_avx2);
+  const bool has_avx512 =
+      has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vnni");
+  EXPECT_EQ(choose_kernels("avx512").has_value(), has_avx512);
+}
+
+// Or the tests that compare the tables would compare one with itself.
+TEST(Kernels, EveryTableHasItsOwnNameAndMatrixMultiply) {
+  const auto tables = available_kernels();
+  for (std::size_t i = 0; i < tables.size(); i++) {
+    for (std::size_t j = 0; j < i; j++) {
+      EXPECT_STRNE(tables[i]->isa, tables[j]->isa);
+      EXPECT_NE(tables[i]->matmul, tables[j]->matmul) << tables[i]->isa << " " << tables[j]->isa;
+    }
+  }
 }
 
 TEST(Kernels, AnUnknownNameIsAnErrorThatListsWhatThereIs) {

@@ -21,11 +21,11 @@ struct Isa {
   decltype(&scalar::matmul) matmul;
 };
 
+// Those of available_kernels(), the scalar twin first.
 std::vector<Isa> available_isas() {
-  std::vector<Isa> isas = {{"scalar", scalar::make_activations, scalar::matmul}};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
-    isas.push_back({"avx2", avx2::make_activations, avx2::matmul});
+  std::vector<Isa> isas;
+  for (const KernelTable* table : available_kernels()) {
+    isas.push_back({table->isa, table->make_activations, table->matmul});
   }
   return isas;
 }
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Types, MatmulTest, testing::ValuesIn(all_weight_forms()
 TEST_P(MatmulTest, EveryIsaGivesTheScalarBits) {
   for (int columns : column_counts(GetParam())) {
     const PackedMatrix packed = random_matrix(GetParam(), 40, columns, 11);
-    for (int count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 33, 67, 133}) {
+    for (int count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 32, 33, 67, 131, 133}) {
       const std::size_t stride = static_cast<std::size_t>(columns) + 3;
       const std::vector<float> x = mixed_rows(count, columns + 3, static_cast<unsigned>(count));
       const Rows rows = {x.data(), stride, count};
@@ -220,6 +220,26 @@ TEST_P(MatmulTest, OutputsBeyondTheMatrixAreNotWritten) {
           EXPECT_EQ(out[static_cast<std::size_t>(m * 26 + n)], kUntouched) << isa.name;
         }
       }
+    }
+  }
+}
+
+// So many columns that the scratch memory holds something of a few rows only at a time.
+TEST(Matmul, ManyColumnsGiveTheScalarBits) {
+  struct Case {
+    WeightType type;
+    int columns;
+  };
+  for (const Case& c : {Case{WeightType::q4_0, 1 << 17}, Case{WeightType::q6_k, 3 << 14},
+                        Case{WeightType::iq4_xs, 1 << 16}}) {
+    const WeightForm form = {c.type};
+    const PackedMatrix packed = random_matrix(form, 3, c.columns, 26);
+    const std::vector<float> x = normal_values(static_cast<std::size_t>(37 * c.columns), 27);
+    const Rows rows = {x.data(), static_cast<std::size_t>(c.columns), 37};
+    const std::vector<float> want = multiply(available_isas()[0], packed.matrix, rows);
+    for (const Isa& isa : available_isas()) {
+      const std::vector<float> got = multiply(isa, packed.matrix, rows);
+      EXPECT_EQ(first_difference(got, want), -1) << isa.name << " " << form_name(form);
     }
   }
 }

@@ -29,6 +29,12 @@ std::vector<KernelTable> tables() {
     all[1].isa = "avx2";
     avx2::add_rowwise_kernels(all[1]);
   }
+  if (all.size() == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    all.emplace_back();
+    all[2].isa = "avx512";
+    avx512::add_rowwise_kernels(all[2]);
+  }
   return all;
 }
 
@@ -101,6 +107,12 @@ std::vector<Case> cases() {
          const float t = x * __builtin_fmaf(x * x, 0.07135481627159626f, 1.5957691216057308f);
          return x / (1.0f + exp_f32(-t)) * y;
        })},
+      {"gelu_multiply",
+       [](const KernelTable& t, float* x, const float* y, std::size_t n) {
+         t.gelu_multiply(x, y, n);
+       },
+       each_value(
+           [](float x, float y) { return x * 0.5f * (1.0f + erf_f32(x * 0.70710678f)) * y; })},
       {"silu_multiply",
        [](const KernelTable& t, float* x, const float* y, std::size_t n) {
          t.silu_multiply(x, y, n);
@@ -141,17 +153,20 @@ TEST(Rowwise, EveryIsaEqualsThePlainLoopsForEveryLengthAndAlignment) {
   }
 }
 
-TEST(Rowwise, ExpAndTanhLanesEqualTheirFunctionsOverTheWholeRange) {
+TEST(Rowwise, ElementaryLanesEqualTheirFunctionsOverTheWholeRange) {
   std::vector<float> x;
   for (std::uint32_t bits = 0; bits < 0x7f900000u; bits += 0x3001) {
     x.push_back(std::bit_cast<float>(bits));
     x.push_back(-x.back());
   }
-  std::vector<float> ones(x.size(), 1.0f), want_silu = x, want_tanh = x;
+  std::vector<float> ones(x.size(), 1.0f), want_silu = x, want_tanh = x, want_gelu = x;
   for (float& v : want_silu) v = v / (1.0f + exp_f32(-v));
   for (float& v : want_tanh) v = tanh_f32(v / 1.0f) * 1.0f;
+  for (float& v : want_gelu) v = v * 0.5f * (1.0f + erf_f32(v * 0.70710678f));
   for (const KernelTable& table : tables()) {
-    std::vector<float> silu = x, tanh = x;
+    std::vector<float> silu = x, tanh = x, gelu = x;
+    table.gelu_multiply(gelu.data(), ones.data(), gelu.size());
+    EXPECT_EQ(first_difference(gelu, want_gelu), -1) << table.isa;
     table.silu_multiply(silu.data(), ones.data(), silu.size());
     table.softcap(tanh.data(), 1.0f, tanh.size());
     EXPECT_EQ(first_difference(silu, want_silu), -1) << table.isa;
@@ -164,7 +179,8 @@ TEST(Rowwise, ErrorsAgainstDoubleStayWithinTheirFormulas) {
   const std::vector<float> x = normal_values(count, 1, 6.0f), y = normal_values(count, 2);
   const double u = 0x1p-24;  // half an ulp of 1
   const KernelTable table = tables().back();
-  std::vector<float> gelu = x, silu = x, capped = x, gated = y;
+  std::vector<float> gelu = x, exact_form = x, silu = x, capped = x, gated = y;
+  table.gelu_multiply(exact_form.data(), y.data(), count);
   table.gelu_tanh_multiply(gelu.data(), y.data(), count);
   table.silu_multiply(silu.data(), y.data(), count);
   table.softcap(capped.data(), 30.0f, count);
@@ -175,6 +191,11 @@ TEST(Rowwise, ErrorsAgainstDoubleStayWithinTheirFormulas) {
     const double exact_gelu = v / (1 + std::exp(-t)) * y[i];
     const double gelu_bound = std::fabs(exact_gelu) * (7 + 3 * std::fabs(t)) * u;
     EXPECT_NEAR(gelu[i], exact_gelu, t > -87 ? gelu_bound : 1e-34);  // beyond, exp is capped
+    // erf 1 ulp = 2u of at most 1, its argument's rounding and the constant's another u each times
+    // x erf'(x) < 0.5, the sum u, in all 4 u of half x; then two products.
+    const double exact_erf = 0.5 * v * (1 + std::erf(v * std::sqrt(0.5)));
+    const double erf_bound = (4 * std::fabs(0.5 * v) + 2 * std::fabs(exact_erf)) * u;
+    EXPECT_NEAR(exact_form[i], exact_erf * y[i], erf_bound * std::fabs(y[i]));
     const double exact_silu = v / (1 + std::exp(-v)) * y[i];
     EXPECT_NEAR(silu[i], exact_silu, std::fabs(exact_silu) * 7 * u);
     const double exact_gated = y[i] / (1 + std::exp(-v));

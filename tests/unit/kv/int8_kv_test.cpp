@@ -1,5 +1,5 @@
-// KV mode int8: quantising, reading, copying pages; and that it is refused wherever a snapshot or
-// attention would need it.
+// KV mode int8: quantising, reading, copying pages; and that it is refused wherever a snapshot
+// would need it.
 #include <cmath>
 #include <sstream>
 
@@ -175,20 +175,6 @@ TEST(Int8Kv, ReadsTheOtherTypesToo) {
     const float bound = type == KvType::f32 ? 0.0f : type == KvType::f16 ? 0x1p-11f : 0x1p-8f;
     for (std::size_t i = 0; i < key.size(); i++) EXPECT_NEAR(got.key[i], key[i], bound);
     for (std::size_t i = 0; i < value.size(); i++) EXPECT_NEAR(got.value[i], value[i], bound);
-  }
-}
-
-TEST(Int8Kv, AttentionRefusesRatherThanBeingWrong) {
-  const KvShape shape{KvType::int8, 16, 16};
-  const std::vector<std::uint8_t> page(shape.block_bytes());
-  const std::uint8_t* pages[4] = {page.data(), page.data(), page.data(), page.data()};
-  const std::vector<float> q(16);
-  const kernels::VisibleRange visible{};
-  std::vector<float> states(kernels::attention_state_floats(16));
-  for (const kernels::KernelTable* table : tables()) {
-    EXPECT_DEATH(
-        table->attend_segment({pages, 0, shape}, 1, q.data(), 16, &visible, 0, states.data()),
-        "int8");
   }
 }
 

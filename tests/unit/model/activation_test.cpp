@@ -1,0 +1,58 @@
+// Which activation a configuration asks for, and that the model then computes it.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "model/common_config.h"
+#include "model/experts.h"
+#include "support/safetensors_writer.h"
+
+namespace reprise {
+namespace {
+
+Result<Activation> read(const std::string& body, Activation fallback) {
+  testing::SafetensorsWriter writer;
+  writer.add_f32("x", {1}, std::vector<float>{0});
+  const testing::CheckpointFolder folder(R"({"model_type": "llama")" + body + "}", writer);
+  const Checkpoint checkpoint = Checkpoint::open(folder.path()).value();
+  return read_activation(Settings::read(checkpoint).value(), "hidden_act", fallback);
+}
+
+TEST(Activation, EveryWordAndItsAbsence) {
+  EXPECT_EQ(read("", Activation::silu).value(), Activation::silu);
+  EXPECT_EQ(read("", Activation::gelu_tanh).value(), Activation::gelu_tanh);
+  EXPECT_EQ(read(R"(, "hidden_act": null)", Activation::gelu_tanh).value(), Activation::gelu_tanh);
+  EXPECT_EQ(read(R"(, "hidden_act": "silu")", Activation::gelu).value(), Activation::silu);
+  EXPECT_EQ(read(R"(, "hidden_act": "swish")", Activation::gelu).value(), Activation::silu);
+  EXPECT_EQ(read(R"(, "hidden_act": "gelu")", Activation::silu).value(), Activation::gelu);
+  EXPECT_EQ(read(R"(, "hidden_act": "gelu_pytorch_tanh")", Activation::silu).value(),
+            Activation::gelu_tanh);
+}
+
+TEST(Activation, AnUnknownWordIsNamed) {
+  const auto refused = read(R"(, "hidden_act": "relu2")", Activation::silu);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::unsupported);
+  EXPECT_EQ(refused.error().field, "hidden_act");
+  EXPECT_NE(refused.error().message.find("got \"relu2\""), std::string::npos);
+  EXPECT_NE(refused.error().message.find("\"gelu\""), std::string::npos);
+}
+
+TEST(Activation, EachHasItsOwnKernel) {
+  const kernels::KernelTable& table = *kernels::choose_kernels("scalar").value();
+  const double x = -0.75;
+  const auto run = [&](Activation activation) {
+    float gate = static_cast<float>(x);
+    const float up = 1;
+    activation_kernel(table, activation)(&gate, &up, 1);
+    return static_cast<double>(gate);
+  };
+  EXPECT_NEAR(run(Activation::silu), x / (1 + std::exp(-x)), 1e-7);
+  EXPECT_NEAR(run(Activation::gelu), 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))), 1e-7);
+  const double t = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+  EXPECT_NEAR(run(Activation::gelu_tanh), 0.5 * x * (1 + std::tanh(t)), 1e-7);
+  EXPECT_GT(std::fabs(run(Activation::gelu) - run(Activation::gelu_tanh)), 1e-5);
+}
+
+}  // namespace
+}  // namespace reprise
