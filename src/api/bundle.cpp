@@ -1,6 +1,8 @@
 // Loading a model, and prompts in its own form.
 #include "api/bundle.h"
 
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include <fmt/core.h>
@@ -26,13 +28,42 @@ std::optional<ChatTemplate> compile_template(std::string_view source) {
   return std::move(*compiled);
 }
 
+// Makes the tokenizer of a GGUF file on a thread of its own: of a large vocabulary that takes
+// longer than loading the weights. It reads the file through a view of its own.
+class TokenizerThread {
+ public:
+  // Errors: as Checkpoint::open and read_vocabulary.
+  static Result<std::unique_ptr<TokenizerThread>> start(const std::filesystem::path& path) {
+    TRY_ASSIGN(Checkpoint file, Checkpoint::open(path));
+    TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(*file.gguf()));
+    auto thread = std::make_unique<TokenizerThread>(std::move(file), std::move(vocabulary));
+    thread->thread_ = std::jthread([self = thread.get()] {
+      self->made_.emplace(Tokenizer::from_vocabulary(self->vocabulary_));
+    });
+    return thread;
+  }
+  TokenizerThread(Checkpoint file, Vocabulary vocabulary)
+      : file_(std::move(file)), vocabulary_(std::move(vocabulary)) {}
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  // Waits for the tokenizer. Errors: as Tokenizer::from_vocabulary.
+  Result<Tokenizer> take() {
+    thread_.join();
+    return std::move(*made_);
+  }
+
+ private:
+  Checkpoint file_;
+  Vocabulary vocabulary_;
+  std::optional<Result<Tokenizer>> made_;
+  std::jthread thread_;  // last: it ends before what it uses goes
+};
+
 }  // namespace
 
-Status Bundle::read_gguf_text(const GgufFile& file, std::string& template_source) {
-  TRY_ASSIGN(const Vocabulary vocabulary, read_vocabulary(file));
+Status Bundle::read_gguf_text(const GgufFile& file, const Vocabulary& vocabulary,
+                              std::string& template_source) {
   TRY_ASSIGN(stop_ids_, read_stop_ids(file, vocabulary));
-  TRY_ASSIGN(Tokenizer tokenizer, Tokenizer::from_vocabulary(vocabulary));
-  tokenizer_ = std::make_unique<const Tokenizer>(std::move(tokenizer));
   add_bos_ = vocabulary.add_bos;
   TRY_ASSIGN(const auto source, file.text("tokenizer.chat_template"));
   template_source = source.value_or("");
@@ -63,11 +94,22 @@ Result<Bundle> Bundle::load(const std::filesystem::path& path, ThreadPool& pool,
   options.quantization = quantization;
   options.progress = progress;
   const bool is_gguf = checkpoint->format() == CheckpointFormat::gguf;
-  TRY(is_gguf ? bundle.read_gguf_text(*checkpoint->gguf(), template_source)
-              : bundle.read_folder(*checkpoint, options, template_source));
-  options.vocabulary = static_cast<int>(bundle.tokenizer_->size());
+  std::unique_ptr<TokenizerThread> thread;
+  if (is_gguf) {
+    TRY_ASSIGN(thread, TokenizerThread::start(path));
+    const Vocabulary& vocabulary = thread->vocabulary();
+    TRY(bundle.read_gguf_text(*checkpoint->gguf(), vocabulary, template_source));
+    options.vocabulary = static_cast<int>(vocabulary.tokens.size());
+  } else {
+    TRY(bundle.read_folder(*checkpoint, options, template_source));
+    options.vocabulary = static_cast<int>(bundle.tokenizer_->size());
+  }
   TRY_ASSIGN(Model model, Model::load(std::move(checkpoint), pool, options));
   bundle.model_ = std::make_unique<const Model>(std::move(model));
+  if (thread) {
+    TRY_ASSIGN(Tokenizer tokenizer, thread->take());
+    bundle.tokenizer_ = std::make_unique<const Tokenizer>(std::move(tokenizer));
+  }
   const std::size_t rows = static_cast<std::size_t>(bundle.model_->config().vocabulary);
   // Folders of text models may name tokens of images that the text model has no rows for.
   if (is_gguf && bundle.tokenizer_->size() > rows) {

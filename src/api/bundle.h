@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
+#include "text/vocabulary.h"
 
 namespace reprise {
 
@@ -39,8 +40,10 @@ class Bundle {
 
  private:
   Bundle() = default;
-  // What the files say about text -> everything but the model; suppressed ids into `options`.
-  Status read_gguf_text(const GgufFile& file, std::string& template_source);
+  // What the files say about text -> everything but the model; suppressed ids into `options`. Of a
+  // GGUF file everything but the tokenizer too.
+  Status read_gguf_text(const GgufFile& file, const Vocabulary& vocabulary,
+                        std::string& template_source);
   Status read_folder(const Checkpoint& checkpoint, ModelOptions& options,
                      std::string& template_source);
 

@@ -1,6 +1,7 @@
 // Files on POSIX: mmap, read, write-sync-rename.
 #include "base/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -71,6 +72,18 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::prefetch(std::size_t offset, std::size_t size) const {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t begin = offset / page * page;
+  const std::size_t end = std::min(offset + size, size_);
+  if (begin >= end) return;
+  std::byte* const data = const_cast<std::byte*>(data_) + begin;
+  ::madvise(data, end - begin, MADV_WILLNEED);  // what is on disk only: read in one go
+#ifdef MADV_POPULATE_READ
+  ::madvise(data, end - begin, MADV_POPULATE_READ);  // older systems refuse: pages fault as used
+#endif
 }
 
 void MappedFile::release(std::size_t offset, std::size_t size) const {

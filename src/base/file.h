@@ -26,6 +26,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
 
+  // Brings [offset, offset + size) into memory: one call instead of a page fault every few pages.
+  void prefetch(std::size_t offset, std::size_t size) const;
+
   // Tells the system that [offset, offset + size) is no longer needed in memory (it stays
   // readable).
   void release(std::size_t offset, std::size_t size) const;

@@ -2,19 +2,42 @@
 #include "base/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/check.h"
 
 namespace reprise {
 namespace {
+
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+// A mapping of `size` bytes at a multiple of kHugePage: mapped with room to spare, the rest given
+// back. The system would put it anywhere, and the pages at both ends would stay small ones.
+void* map_aligned(std::size_t size) {
+  void* memory =
+      ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return memory;
+  auto* const begin = static_cast<std::uint8_t*>(memory);
+  const std::size_t before =
+      (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t used = (size + page - 1) / page * page;
+  if (before > 0) ::munmap(begin, before);
+  if (before + used < size + kHugePage) {
+    ::munmap(begin + before + used, size + kHugePage - before - used);
+  }
+  ::madvise(begin + before, size, MADV_HUGEPAGE);
+  return begin + before;
 }
+
+}  // namespace
 
 MemoryBlock::MemoryBlock(std::size_t size) : size_(size) {
   if (size == 0) return;
-  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = size >= kHugePage ? map_aligned(size)
+                                   : ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(memory != MAP_FAILED);
-  if (size >= kHugePage) ::madvise(memory, size, MADV_HUGEPAGE);
   data_ = static_cast<std::uint8_t*>(memory);
 }
 

@@ -316,10 +316,6 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &entries_[found->second];
 }
 
-void SafetensorsFile::release(const SafetensorsEntry& entry) const {
-  if (file_) file_->release(entry.offset, entry.bytes.size());
-}
-
 std::string write_safetensors(std::span<const SafetensorsTensor> tensors,
                               const std::map<std::string, std::string>& metadata) {
   std::string header = "{";

@@ -41,8 +41,8 @@ class SafetensorsFile {
   // The header's __metadata__.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // Lets the system drop a tensor's file pages after they were copied.
-  void release(const SafetensorsEntry& entry) const;
+  // Null when the bytes came from elsewhere.
+  const MappedFile* file() const { return file_ ? &*file_ : nullptr; }
 
  private:
   SafetensorsFile() = default;

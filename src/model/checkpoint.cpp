@@ -190,17 +190,9 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-void Checkpoint::release(const StoredTensor& tensor) const {
+const MappedFile* Checkpoint::file(const StoredTensor& tensor) const {
   const auto file = static_cast<std::size_t>(tensor.file);
-  if (gguf_.empty()) {
-    const SafetensorsEntry* entry = safetensors_[file].find(tensor.name);
-    CHECK(entry != nullptr);
-    safetensors_[file].release(*entry);
-  } else {
-    const GgufTensor* entry = gguf_[file].find_tensor(tensor.name);
-    CHECK(entry != nullptr);
-    gguf_[file].release(*entry);
-  }
+  return gguf_.empty() ? safetensors_[file].file() : gguf_[file].file();
 }
 
 }  // namespace reprise

@@ -56,8 +56,8 @@ class Checkpoint {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;
 
-  // Lets the system drop a tensor's file pages after they were copied.
-  void release(const StoredTensor& tensor) const;
+  // The mapped file that holds the tensor's bytes; null when the checkpoint came as bytes.
+  const MappedFile* file(const StoredTensor& tensor) const;
 
  private:
   Checkpoint() = default;

@@ -283,8 +283,4 @@ Result<std::vector<std::string_view>> GgufFile::texts(std::string_view key) cons
                    fmt::format("{}, expected an array of texts", kind_of(*value)));
 }
 
-void GgufFile::release(const GgufTensor& tensor) const {
-  if (file_ && !tensor.bytes.empty()) file_->release(tensor.offset, tensor.bytes.size());
-}
-
 }  // namespace reprise

@@ -67,8 +67,8 @@ class GgufFile {
   Result<std::vector<double>> numbers(std::string_view key) const;
   Result<std::vector<std::string_view>> texts(std::string_view key) const;
 
-  // Lets the system drop a tensor's file pages after they were copied.
-  void release(const GgufTensor& tensor) const;
+  // Null when the bytes came from elsewhere.
+  const MappedFile* file() const { return file_ ? &*file_ : nullptr; }
 
  private:
   GgufFile() = default;

@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/core.h>
@@ -107,28 +108,47 @@ Status apply_vocabulary(const ModelOptions& options, ModelConfig& config) {
   return fail(Errc::corrupt, "every token of the model is suppressed", "suppress_tokens");
 }
 
+// A step reads one row of an embedding that is not the head too, and the experts that it uses.
+std::size_t bytes_of_a_token(const WeightLoader& loader, const ModelConfig& config,
+                             const Family& family) {
+  std::size_t bytes = loader.packed_bytes() - loader.expert_bytes();
+  if (config.experts.count > 0) {
+    bytes += loader.expert_bytes() / static_cast<std::size_t>(config.experts.count) *
+             static_cast<std::size_t>(config.experts.used);
+  }
+  const kernels::PanelMatrix& embedding = family.embedding.matrix;
+  if (&family.head() == &family.embedding) return bytes;
+  return bytes - static_cast<std::size_t>(embedding.panel_count()) * embedding.panel_bytes();
+}
+
 }  // namespace
 
 Result<Model> Model::load(std::unique_ptr<const Checkpoint> checkpoint, ThreadPool& pool,
                           const ModelOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
   TRY_ASSIGN(const Settings settings, Settings::read(*checkpoint));
   TRY_ASSIGN(const FamilyEntry* const entry, find_family(settings));
   TRY(check_quantization(settings));
   TRY_ASSIGN(ModelConfig config, entry->read_config(settings));
   TRY(apply_vocabulary(options, config));
-  WeightLoader loader(*checkpoint, TensorNames(*checkpoint, entry->names), pool,
-                      options.quantization, options.progress);
+  WeightLoader loader(*checkpoint, TensorNames(*checkpoint, entry->names), options.quantization);
   TRY_ASSIGN(std::unique_ptr<Family> family, entry->bind(config, loader));
   warn_of_untaken(loader, config);
   Model model;
+  model.weights_ = loader.finish(pool, options.progress);
   const std::string identity =
       describe(config) + loader.inventory() +
       fmt::format("quantization {}\n", std::to_underlying(options.quantization));
   model.fingerprint_ = content_hash(std::as_bytes(std::span(identity)));
   model.weight_bytes_ = loader.packed_bytes();
+  model.stored_bytes_ = loader.stored_bytes();
+  model.token_bytes_ = bytes_of_a_token(loader, config, *family);
   model.config_ = std::make_unique<const ModelConfig>(std::move(config));
   model.family_ = std::move(family);
   if (loader.needs_files()) model.checkpoint_ = std::move(checkpoint);
+  checkpoint.reset();
+  model.load_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return model;
 }
 

@@ -37,6 +37,12 @@ class Model {
   // contract's version: equal for equal weights, whatever the file is called.
   const std::string& fingerprint() const { return fingerprint_; }
   std::size_t weight_bytes() const { return weight_bytes_; }
+  // The same weights' bytes in the files, vectors and lookup tables not counted.
+  std::size_t stored_bytes() const { return stored_bytes_; }
+  // Of weight_bytes(), what a decode step of one sequence reads.
+  std::size_t token_bytes() const { return token_bytes_; }
+  // How long load() took.
+  double load_seconds() const { return load_seconds_; }
 
   // ---- the snapshot contract (docs/snapshot_format.md)
   // Whether sequences of this model can be snapshotted and restored: every family's can.
@@ -59,7 +65,9 @@ class Model {
   std::unique_ptr<const ModelConfig> config_;
   std::unique_ptr<const Family> family_;
   std::string fingerprint_;
-  std::size_t weight_bytes_ = 0;
+  std::vector<MemoryBlock> weights_;  // what the family's matrices lie in
+  std::size_t weight_bytes_ = 0, stored_bytes_ = 0, token_bytes_ = 0;
+  double load_seconds_ = 0;
 };
 
 }  // namespace reprise

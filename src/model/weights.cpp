@@ -7,16 +7,12 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include "base/check.h"
-#include "base/hash.h"
-
 namespace reprise {
 namespace {
 
 using kernels::PanelMatrix;
 using kernels::WeightType;
 
-constexpr int kPanelsPerTask = 32;
 constexpr int kAffineUnit = 32;  // columns come in multiples of it
 
 std::unexpected<Error> wrong_shape(const StoredTensor& tensor,
@@ -38,6 +34,17 @@ std::optional<kernels::ScaleType> scale_type_of(const StoredTensor& tensor) {
   return std::nullopt;
 }
 
+Result<kernels::ScaleType> common_scale_type(const StoredTensor& scales,
+                                             const StoredTensor& biases) {
+  const std::optional<kernels::ScaleType> type = scale_type_of(scales);
+  if (type && biases.type == scales.type) return *type;
+  return fail(Errc::corrupt,
+              fmt::format("tensor {}: scales of type {} with biases of type {}, expected F16, "
+                          "BF16 or F32 alike",
+                          scales.name, scales.type_name, biases.type_name),
+              std::string(scales.name));
+}
+
 // What the stored tensor's shape must be: [count,] rows, columns.
 std::vector<std::int64_t> shape_of(int count, std::int64_t rows, std::int64_t columns) {
   std::vector<std::int64_t> shape = {rows, columns};
@@ -45,17 +52,20 @@ std::vector<std::int64_t> shape_of(int count, std::int64_t rows, std::int64_t co
   return shape;
 }
 
+std::size_t bytes_of(const Checkpoint& checkpoint) {
+  std::size_t bytes = 0;
+  for (const StoredTensor& tensor : checkpoint.tensors()) bytes += tensor.bytes.size();
+  return bytes;
+}
+
 }  // namespace
 
-WeightLoader::WeightLoader(const Checkpoint& checkpoint, TensorNames names, ThreadPool& pool,
-                           Quantization quantization, LoadProgress progress)
+WeightLoader::WeightLoader(const Checkpoint& checkpoint, TensorNames names,
+                           Quantization quantization)
     : checkpoint_(&checkpoint),
       names_(std::move(names)),
-      pool_(&pool),
       quantization_(quantization),
-      progress_(std::move(progress)) {
-  for (const StoredTensor& tensor : checkpoint.tensors()) bytes_total_ += tensor.bytes.size();
-}
+      packer_(checkpoint, bytes_of(checkpoint)) {}
 
 bool WeightLoader::has(std::string_view tensor) const {
   return checkpoint_->find(names_.stored(tensor)) != nullptr;
@@ -71,8 +81,9 @@ Result<const StoredTensor*> WeightLoader::require(const std::string& stored) {
 }
 
 // The matrices of a slice: rows of a tensor that may stack several matrices.
-Result<std::vector<StoredMatrix>> WeightLoader::slices(const std::string& module,
-                                                       std::string_view suffix, Slice slice) {
+Result<std::vector<WeightLoader::Source>> WeightLoader::slices(const std::string& module,
+                                                               std::string_view suffix,
+                                                               Slice slice) {
   const std::string name = module + std::string(suffix);
   TRY_ASSIGN(const StoredTensor* const tensor, require(name));
   if (checkpoint_->find(module + ".scales") != nullptr) {
@@ -96,7 +107,8 @@ Result<std::vector<StoredMatrix>> WeightLoader::slices(const std::string& module
                             slice.inputs, traits.name, traits.block_columns),
                 name);
   }
-  std::vector<StoredMatrix> matrices;
+  const bool whole = total == slice.outputs && !taken_names_.contains(tensor->name);
+  std::vector<Source> sources;
   for (int i = 0; i < std::max(slice.count, 1); i++) {
     StoredMatrix matrix;
     matrix.shape = PanelMatrix{*tensor->type, slice.outputs, slice.inputs};
@@ -104,17 +116,18 @@ Result<std::vector<StoredMatrix>> WeightLoader::slices(const std::string& module
     const auto first = static_cast<std::size_t>(i * total + slice.first);
     matrix.bytes =
         tensor->bytes.subspan(first * row, static_cast<std::size_t>(slice.outputs) * row);
-    matrices.push_back(matrix);
+    const WeightPacker::Origin origin{tensor, first * row, whole};
+    sources.push_back({matrix, origin});
   }
   take(*tensor);
-  return matrices;
+  return sources;
 }
 
 // Affine quantisation of MLX: bits and group follow from the shapes (configurations are known to
 // miss overrides). Source: mlx's quantize, mlx-lm's checkpoints.
-Result<std::vector<StoredMatrix>> WeightLoader::affine_slices(const StoredTensor& weight,
-                                                              const std::string& module,
-                                                              Slice slice) {
+Result<std::vector<WeightLoader::Source>> WeightLoader::affine_slices(const StoredTensor& weight,
+                                                                      const std::string& module,
+                                                                      Slice slice) {
   TRY_ASSIGN(const StoredTensor* const scales, require(module + ".scales"));
   const std::size_t rank = slice.count > 0 ? 3 : 2;
   if (checkpoint_->find(module + ".biases") == nullptr || weight.type_name != "U32") {
@@ -150,20 +163,14 @@ Result<std::vector<StoredMatrix>> WeightLoader::affine_slices(const StoredTensor
   const auto scale_shape = shape_of(slice.count, total, groups);
   if (scales->shape != scale_shape) return wrong_shape(*scales, scale_shape);
   if (biases->shape != scale_shape) return wrong_shape(*biases, scale_shape);
-  const std::optional<kernels::ScaleType> scale_type = scale_type_of(*scales);
-  if (!scale_type || biases->type != scales->type) {
-    return fail(Errc::corrupt,
-                fmt::format("tensor {}: scales of type {} with biases of type {}, expected F16, "
-                            "BF16 or F32 alike",
-                            scales->name, scales->type_name, biases->type_name),
-                std::string(scales->name));
-  }
-  std::vector<StoredMatrix> matrices;
+  TRY_ASSIGN(const kernels::ScaleType scale_type, common_scale_type(*scales, *biases));
+  const bool whole = total == slice.outputs && !taken_names_.contains(weight.name);
+  std::vector<Source> sources;
   for (int i = 0; i < std::max(slice.count, 1); i++) {
     StoredMatrix matrix;
     matrix.shape = PanelMatrix{*type, slice.outputs, slice.inputs};
     matrix.shape.group = static_cast<int>(group);
-    matrix.shape.scale_type = *scale_type;
+    matrix.shape.scale_type = scale_type;
     const auto first = static_cast<std::size_t>(i * total + slice.first);
     const auto rows = static_cast<std::size_t>(slice.outputs);
     const auto part = [&](const StoredTensor& tensor) {
@@ -175,17 +182,18 @@ Result<std::vector<StoredMatrix>> WeightLoader::affine_slices(const StoredTensor
     matrix.bytes = part(weight);
     matrix.scales = part(*scales);
     matrix.biases = part(*biases);
-    matrices.push_back(matrix);
+    const WeightPacker::Origin origin{&weight, first * matrix.row_bytes(), whole};
+    sources.push_back({matrix, origin});
   }
   take(weight);
   take(*scales);
   take(*biases);
-  return matrices;
+  return sources;
 }
 
 // Float matrices that are stored turned: [count, inputs, total outputs].
-Result<std::vector<StoredMatrix>> WeightLoader::turned_slices(const std::string& name,
-                                                              Slice slice) {
+Result<std::vector<WeightLoader::Source>> WeightLoader::turned_slices(const std::string& name,
+                                                                      Slice slice) {
   TRY_ASSIGN(const StoredTensor* const tensor, require(name));
   const int total = std::max(slice.total, slice.outputs);
   const auto expected = shape_of(slice.count, slice.inputs, total);
@@ -196,7 +204,7 @@ Result<std::vector<StoredMatrix>> WeightLoader::turned_slices(const std::string&
         fmt::format("tensor {}: got type {}, expected F32, F16 or BF16", name, tensor->type_name),
         name);
   }
-  std::vector<StoredMatrix> matrices;
+  std::vector<Source> sources;
   const std::size_t element = *tensor->type == WeightType::f32 ? 4 : 2;
   const std::size_t size = tensor->bytes.size() / static_cast<std::size_t>(slice.count);
   for (int i = 0; i < slice.count; i++) {
@@ -205,16 +213,17 @@ Result<std::vector<StoredMatrix>> WeightLoader::turned_slices(const std::string&
     matrix.bytes = tensor->bytes.subspan(static_cast<std::size_t>(i) * size, size)
                        .subspan(static_cast<std::size_t>(slice.first) * element);
     matrix.step = static_cast<std::size_t>(total);
-    matrices.push_back(matrix);
+    const WeightPacker::Origin origin{tensor, 0, false};
+    sources.push_back({matrix, origin});
   }
   take(*tensor);
-  return matrices;
+  return sources;
 }
 
 Result<Linear> WeightLoader::linear(const std::string& name, int outputs, int inputs) {
   TRY_ASSIGN(const auto sources, slices(names_.stored(name), ".weight",
                                         {.outputs = outputs, .total = outputs, .inputs = inputs}));
-  Linear linear = pack_linear(sources[0], target_of(sources[0]));
+  Linear linear = pack_linear(sources[0], target_of(sources[0].matrix));
   if (has(name + ".bias")) {
     TRY_ASSIGN(linear.bias, vector(name + ".bias", outputs));
   }
@@ -230,7 +239,7 @@ Result<Linear> WeightLoader::float_linear(const std::string& name, int outputs, 
 Result<Linear> WeightLoader::first_rows(const std::string& name, int count, int inputs) {
   TRY_ASSIGN(const auto sources,
              slices(names_.stored(name), ".weight", {.outputs = count, .inputs = inputs}));
-  return pack_linear(sources[0], target_of(sources[0]));
+  return pack_linear(sources[0], target_of(sources[0].matrix));
 }
 
 Result<std::vector<float>> WeightLoader::vector(const std::string& name, int size, float add) {
@@ -246,7 +255,6 @@ Result<std::vector<float>> WeightLoader::vector(const std::string& name, int siz
   std::vector<float> values = read_floats(*tensor->type, tensor->bytes);
   for (float& value : values) value += add;
   take(*tensor);
-  release_taken();
   return values;
 }
 
@@ -254,8 +262,7 @@ Result<StoredMatrix> WeightLoader::lookup_table(const std::string& name, int row
   TRY_ASSIGN(const auto sources,
              slices(names_.stored(name), ".weight", {.outputs = rows, .inputs = columns}));
   needs_files_ = true;
-  release_taken();
-  return sources[0];
+  return sources[0].matrix;
 }
 
 // What a stored matrix becomes: itself, unless it is of floats and they are to be quantised.
@@ -271,47 +278,47 @@ PanelMatrix WeightLoader::target_of(const StoredMatrix& source) const {
   return target;
 }
 
-void WeightLoader::pack(const StoredMatrix& source, const PanelMatrix& target,
-                        std::uint8_t* panels) {
-  const int count = target.panel_count();
-  pool_->parallel_for((count + kPanelsPerTask - 1) / kPanelsPerTask, [&](int task, int) {
-    const int begin = task * kPanelsPerTask;
-    pack_stored(source, target, begin, std::min(count, begin + kPanelsPerTask), panels);
-  });
+// Promises the panels of `target`, which begin at `panels`.
+void WeightLoader::pack(const Source& source, PanelMatrix& target, std::uint8_t* panels) {
+  packer_.add(source.matrix, target, panels, source.origin);
+  stored_bytes_ += static_cast<std::size_t>(source.matrix.shape.rows) * source.matrix.row_bytes() +
+                   source.matrix.scales.size() + source.matrix.biases.size();
+  target.panels = panels;
 }
 
-Linear WeightLoader::pack_linear(const StoredMatrix& source, PanelMatrix target) {
+Linear WeightLoader::pack_linear(const Source& source, PanelMatrix target) {
+  const std::size_t bytes = static_cast<std::size_t>(target.panel_count()) * target.panel_bytes();
+  pack(source, target, packer_.reserve(bytes));
+  packed_bytes_ += bytes;
   Linear linear;
-  linear.memory =
-      MemoryBlock(static_cast<std::size_t>(target.panel_count()) * target.panel_bytes());
-  pack(source, target, linear.memory.data());
-  target.panels = linear.memory.data();
   linear.matrix = target;
-  packed_bytes_ += linear.memory.size();
-  release_taken();
   return linear;
 }
 
-// Notes a tensor as used: into the inventory and onto the progress bar.
 void WeightLoader::take(const StoredTensor& tensor) {
-  if (!taken_.insert(tensor.name).second) return;
-  inventory_ += fmt::format("{} {} [{}] {}\n", tensor.name, tensor.type_name,
-                            fmt::join(tensor.shape, ", "), content_hash(tensor.bytes));
-  bytes_done_ += tensor.bytes.size();
-  unreleased_.push_back(&tensor);
-  if (progress_) progress_(bytes_done_, bytes_total_);
+  if (!taken_names_.insert(tensor.name).second) return;
+  taken_.push_back(&tensor);
+  packer_.note(tensor);
 }
 
-// Everything taken so far was copied: the file's pages may go (they stay readable).
-void WeightLoader::release_taken() {
-  for (const StoredTensor* tensor : unreleased_) checkpoint_->release(*tensor);
-  unreleased_.clear();
+std::vector<MemoryBlock> WeightLoader::finish(ThreadPool& pool, const LoadProgress& progress) {
+  packer_.run(pool, progress);
+  return packer_.take_memory();
+}
+
+std::string WeightLoader::inventory() const {
+  std::string lines;
+  for (const StoredTensor* tensor : taken_) {
+    lines += fmt::format("{} {} [{}] {}\n", tensor->name, tensor->type_name,
+                         fmt::join(tensor->shape, ", "), packer_.digest(*tensor));
+  }
+  return lines;
 }
 
 std::vector<std::string_view> WeightLoader::untaken() const {
   std::vector<std::string_view> names;
   for (const StoredTensor& tensor : checkpoint_->tensors()) {
-    if (!taken_.contains(tensor.name)) names.push_back(tensor.name);
+    if (!taken_names_.contains(tensor.name)) names.push_back(tensor.name);
   }
   return names;
 }

@@ -1,9 +1,8 @@
 // Weights in memory, and the loader that takes them out of a model's files: checks every shape
-// against what the configuration expects, packs matrices into panels with all threads, hashes
-// everything it takes.
+// against what the configuration expects, then packs all matrices into panels with all threads and
+// hashes everything it took.
 #pragma once
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 #include "kernels/weight_type.h"
 #include "model/checkpoint.h"
 #include "model/tensor_names.h"
+#include "model/weight_packer.h"
 #include "model/weight_rows.h"
 
 namespace reprise {
@@ -25,13 +25,11 @@ namespace reprise {
 struct Linear {
   kernels::PanelMatrix matrix;  // [outputs, inputs]
   std::vector<float> bias;      // [outputs]
-  MemoryBlock memory;
 };
 
 // The same projection of every expert of a layer.
 struct ExpertLinear {
   std::vector<kernels::PanelMatrix> matrices;  // one [outputs, inputs] an expert
-  MemoryBlock memory;
 };
 
 // What matrices of F32, F16 or BF16 become on load.
@@ -41,22 +39,19 @@ enum class Quantization : std::uint8_t {
   q4,    // MLX affine, 4 bit, groups of 64 (32 where 64 does not divide the columns)
 };
 
-// Called while weights are packed; `done` of `total` bytes.
-using LoadProgress = std::function<void(std::size_t done, std::size_t total)>;
-
 // One of an expert's three projections.
 enum class ExpertPart : std::uint8_t { gate, up, down };
 // How folders store gate and up of all experts in one float tensor: [experts, 2 * width, hidden] as
 // matrices are, or [experts, hidden, 2 * width] (and the down projection turned likewise).
 enum class FusedExperts : std::uint8_t { rows, columns };
 
-// Tensors are asked for by their GGUF names (tensor_names.h), matrices as outputs x inputs.
+// Tensors are asked for by their GGUF names (tensor_names.h), matrices as outputs x inputs. What
+// comes back has its place in memory at once; finish() fills all of them.
 // Errors of all: not_found, corrupt (shape), unsupported (type); each names the tensor.
 class WeightLoader {
  public:
-  // Checkpoint and pool must outlive the loader.
-  WeightLoader(const Checkpoint& checkpoint, TensorNames names, ThreadPool& pool,
-               Quantization quantization, LoadProgress progress);
+  // The checkpoint must outlive the loader.
+  WeightLoader(const Checkpoint& checkpoint, TensorNames names, Quantization quantization);
 
   bool is_gguf() const { return checkpoint_->format() == CheckpointFormat::gguf; }
   bool has(std::string_view tensor) const;
@@ -78,9 +73,14 @@ class WeightLoader {
   // file.
   Result<StoredMatrix> lookup_table(const std::string& name, int rows, int columns);
 
+  // Packs and hashes all that was taken, once, with all threads of the pool. Returns the memory
+  // that the matrices lie in.
+  std::vector<MemoryBlock> finish(ThreadPool& pool, const LoadProgress& progress);
   std::size_t packed_bytes() const { return packed_bytes_; }
-  // One line a tensor taken so far: name, type, shape, hash of its content.
-  const std::string& inventory() const { return inventory_; }
+  std::size_t expert_bytes() const { return expert_bytes_; }  // of packed_bytes()
+  std::size_t stored_bytes() const { return stored_bytes_; }  // of the same matrices in the files
+  // After finish(): one line a tensor taken: name, type, shape, hash of its content.
+  std::string inventory() const;
   // Whether a lookup table was taken: the files must then stay mapped.
   bool needs_files() const { return needs_files_; }
   // Stored tensors that nothing asked for.
@@ -97,31 +97,33 @@ class WeightLoader {
     int inputs = 0;
   };
 
+  struct Source {
+    StoredMatrix matrix;
+    WeightPacker::Origin origin;
+  };
+
   Result<const StoredTensor*> require(const std::string& stored);
-  Result<std::vector<StoredMatrix>> slices(const std::string& module, std::string_view suffix,
-                                           Slice slice);
-  Result<std::vector<StoredMatrix>> affine_slices(const StoredTensor& weight,
-                                                  const std::string& module, Slice slice);
-  Result<std::vector<StoredMatrix>> turned_slices(const std::string& tensor, Slice slice);
-  Result<std::vector<StoredMatrix>> expert_slices(std::size_t block, ExpertPart part,
-                                                  FusedExperts fused, Slice slice);
-  Result<std::vector<StoredMatrix>> fused_slices(const std::string& stem, ExpertPart part,
-                                                 FusedExperts fused, Slice slice);
+  Result<std::vector<Source>> slices(const std::string& module, std::string_view suffix,
+                                     Slice slice);
+  Result<std::vector<Source>> affine_slices(const StoredTensor& weight, const std::string& module,
+                                            Slice slice);
+  Result<std::vector<Source>> turned_slices(const std::string& tensor, Slice slice);
+  Result<std::vector<Source>> expert_slices(std::size_t block, ExpertPart part, FusedExperts fused,
+                                            Slice slice);
+  Result<std::vector<Source>> fused_slices(const std::string& stem, ExpertPart part,
+                                           FusedExperts fused, Slice slice);
   kernels::PanelMatrix target_of(const StoredMatrix& source) const;
-  void pack(const StoredMatrix& source, const kernels::PanelMatrix& target, std::uint8_t* panels);
-  Linear pack_linear(const StoredMatrix& source, kernels::PanelMatrix target);
+  void pack(const Source& source, kernels::PanelMatrix& target, std::uint8_t* panels);
+  Linear pack_linear(const Source& source, kernels::PanelMatrix target);
   void take(const StoredTensor& tensor);
-  void release_taken();
 
   const Checkpoint* checkpoint_;
   TensorNames names_;
-  ThreadPool* pool_;
   Quantization quantization_;
-  LoadProgress progress_;
-  std::size_t bytes_done_ = 0, bytes_total_ = 0, packed_bytes_ = 0;
-  std::string inventory_;
-  std::unordered_set<std::string_view> taken_;
-  std::vector<const StoredTensor*> unreleased_;  // taken, their pages still in memory
+  WeightPacker packer_;
+  std::size_t packed_bytes_ = 0, expert_bytes_ = 0, stored_bytes_ = 0;
+  std::vector<const StoredTensor*> taken_;  // in this order
+  std::unordered_set<std::string_view> taken_names_;
   bool needs_files_ = false;
 };
 

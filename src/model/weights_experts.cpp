@@ -19,7 +19,7 @@ std::string_view part_name(ExpertPart part) {
 }
 
 // An expert's panels begin at a 64-byte boundary.
-std::size_t expert_bytes(const kernels::PanelMatrix& matrix) {
+std::size_t padded_bytes(const kernels::PanelMatrix& matrix) {
   const std::size_t bytes = static_cast<std::size_t>(matrix.panel_count()) * matrix.panel_bytes();
   return (bytes + 63) / 64 * 64;
 }
@@ -28,9 +28,10 @@ std::size_t expert_bytes(const kernels::PanelMatrix& matrix) {
 
 // Gate and up of all experts in one tensor, gate first; down alone. HF's float tensors have no
 // ".weight" in their names.
-Result<std::vector<StoredMatrix>> WeightLoader::fused_slices(const std::string& stem,
-                                                             ExpertPart part, FusedExperts fused,
-                                                             Slice slice) {
+Result<std::vector<WeightLoader::Source>> WeightLoader::fused_slices(const std::string& stem,
+                                                                     ExpertPart part,
+                                                                     FusedExperts fused,
+                                                                     Slice slice) {
   const std::string module = stem + (part == ExpertPart::down ? ".down_proj" : ".gate_up_proj");
   if (part != ExpertPart::down) {
     slice.total = 2 * slice.outputs;
@@ -40,8 +41,10 @@ Result<std::vector<StoredMatrix>> WeightLoader::fused_slices(const std::string& 
   return fused == FusedExperts::columns ? turned_slices(module, slice) : slices(module, "", slice);
 }
 
-Result<std::vector<StoredMatrix>> WeightLoader::expert_slices(std::size_t block, ExpertPart part,
-                                                              FusedExperts fused, Slice slice) {
+Result<std::vector<WeightLoader::Source>> WeightLoader::expert_slices(std::size_t block,
+                                                                      ExpertPart part,
+                                                                      FusedExperts fused,
+                                                                      Slice slice) {
   const std::string_view name = part_name(part);
   const auto there = [&](const std::string& module) {
     return checkpoint_->find(module + ".weight") != nullptr;
@@ -66,7 +69,7 @@ Result<std::vector<StoredMatrix>> WeightLoader::expert_slices(std::size_t block,
   if (!there(fmt::format("{}.0.{}_proj", stem, name))) {
     return fused_slices(stem, part, fused, slice);
   }
-  std::vector<StoredMatrix> sources;
+  std::vector<Source> sources;
   Slice one = slice;
   one.count = 0;
   for (int expert = 0; expert < slice.count; expert++) {
@@ -85,20 +88,17 @@ Result<ExpertLinear> WeightLoader::experts(std::size_t block, ExpertPart part, F
                     {.count = count, .outputs = outputs, .total = outputs, .inputs = inputs}));
   ExpertLinear linear;
   std::size_t bytes = 0;
-  for (const StoredMatrix& source : sources) {
-    linear.matrices.push_back(target_of(source));
-    bytes += expert_bytes(linear.matrices.back());
+  for (const Source& source : sources) {
+    linear.matrices.push_back(target_of(source.matrix));
+    bytes += padded_bytes(linear.matrices.back());
   }
-  linear.memory = MemoryBlock(bytes);
-  std::uint8_t* panels = linear.memory.data();
+  std::uint8_t* panels = packer_.reserve(bytes);
   for (std::size_t expert = 0; expert < sources.size(); expert++) {
-    kernels::PanelMatrix& matrix = linear.matrices[expert];
-    pack(sources[expert], matrix, panels);
-    matrix.panels = panels;
-    panels += expert_bytes(matrix);
+    pack(sources[expert], linear.matrices[expert], panels);
+    panels += padded_bytes(linear.matrices[expert]);
   }
   packed_bytes_ += bytes;
-  release_taken();
+  expert_bytes_ += bytes;
   return linear;
 }
 

@@ -98,7 +98,7 @@ TEST(Safetensors, OpensFilesAndSurvivesMoves) {
   files.push_back(std::move(*opened));
   const SafetensorsEntry* entry = files[0].find("odd bytes");
   EXPECT_EQ(entry, before);
-  files[0].release(*entry);
+  files[0].file()->release(entry->offset, entry->bytes.size());
   EXPECT_EQ(entry->bytes[2], std::byte{'c'});  // released pages come back from the file
   std::filesystem::create_symlink(folder.path() / "a.safetensors", folder.path() / "link");
   EXPECT_TRUE(SafetensorsFile::open(folder.path() / "link"));

@@ -2,6 +2,7 @@
 #include "base/thread_pool.h"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -59,6 +60,24 @@ TEST(ThreadPool, AThreadAloneTakesItsTasksInOrder) {
   std::vector<int> order;
   pool.parallel_for(20, [&](int task, int) { order.push_back(task); });
   for (int task = 0; task < 20; task++) EXPECT_EQ(order[static_cast<std::size_t>(task)], task);
+}
+
+TEST(ThreadPool, TellsHowLongItsThreadsWereBusy) {
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    const auto sleep = [](int, int) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+    pool.parallel_for(10, sleep);
+    EXPECT_EQ(pool.busy_seconds(), 0);  // nobody asked
+    pool.measure_busy(true);
+    pool.parallel_for(10, sleep);
+    pool.parallel_for(1, sleep);
+    EXPECT_GE(pool.busy_seconds(), 0.022);
+    pool.measure_busy(true);
+    EXPECT_EQ(pool.busy_seconds(), 0);
+    pool.measure_busy(false);
+    pool.parallel_for(10, sleep);
+    EXPECT_EQ(pool.busy_seconds(), 0);
+  }
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(Checkpoint, ReadsAFolderWithOneFile) {
   EXPECT_EQ(weight->type_name, "U32");
   EXPECT_EQ(weight->type, std::nullopt);
   EXPECT_EQ(weight->bytes.size(), 32u);
-  checkpoint.release(*weight);
+  checkpoint.file(*weight)->release(weight->offset, weight->bytes.size());
   EXPECT_EQ(weight->bytes[28], std::byte{8});
   EXPECT_EQ(checkpoint.find("q.scales")->type, kernels::WeightType::bf16);
   EXPECT_EQ(checkpoint.find("q.scales")->bytes[3], std::byte{0xC0});
