@@ -74,6 +74,10 @@ void add_engine(std::vector<MetricFamily>& families, const EngineStats& stats) {
   families.push_back(counter("prompt_tokens_cached_total", "Prompt tokens taken from the cache.",
                              stats.cached_tokens));
   families.push_back(counter("forwarded_rows_total", "Tokens forwarded.", stats.forwarded_rows));
+  families.push_back(counter("speculation_drafted_tokens_total", "Tokens forwarded on a guess.",
+                             stats.drafted_tokens));
+  families.push_back(counter("speculation_accepted_tokens_total", "Guessed tokens that came true.",
+                             stats.accepted_tokens));
   families.push_back(
       counter("completion_tokens_total", "Tokens sampled.", stats.completion_tokens));
   families.push_back(

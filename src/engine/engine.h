@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,11 @@
 
 namespace reprise {
 
+enum class Speculation : std::uint8_t {
+  off,    // a step forwards the last sampled token of each sequence
+  ngram,  // and, where that pays, what followed the same tokens earlier in the sequence
+};
+
 struct EngineOptions {
   Position context_length = 0;  // per sequence, prompt and completion together
   int sequences_max = 8;        // running at once
@@ -29,9 +35,13 @@ struct EngineOptions {
   std::size_t kv_budget_bytes = 0;  // the ledger: running and cached KV together
   kernels::KvType kv_type = kernels::KvType::f16;
   PromptCacheOptions cache;
+  Speculation speculation = Speculation::ngram;
   bool check_invariants = false;  // after every step (tests)
   // Called before every forward pass (tests): what it throws is trouble inside the step.
   std::function<void()> before_forward = {};
+  // Drafts that are forwarded in place of the guesses that pay (tests): what follows `tokens`, at
+  // most `most` tokens.
+  std::function<std::vector<TokenId>(std::span<const TokenId> tokens, std::size_t most)> draft = {};
 };
 
 // A published copy of the engine's gauges and counters; reading it never waits for a step.
@@ -39,6 +49,9 @@ struct EngineStats {
   std::size_t running = 0, waiting = 0;
   std::uint64_t requests = 0, steps = 0;
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, forwarded_rows = 0, completion_tokens = 0;
+  // Guessed tokens that were forwarded, and those of them that came true: only these are among
+  // forwarded_rows.
+  std::uint64_t drafted_tokens = 0, accepted_tokens = 0;
   std::uint64_t preemptions = 0;  // sequences that gave up their pages and went back to the queue
   std::uint64_t ends_stop = 0, ends_length = 0, ends_cancelled = 0, ends_timeout = 0,
                 ends_error = 0;

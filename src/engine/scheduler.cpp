@@ -17,6 +17,10 @@ PromptCacheOptions with_words(PromptCacheOptions options, const Model& model) {
   return options;
 }
 
+int draft_rows_max(const EngineOptions& options) {
+  return options.speculation == Speculation::off ? 0 : kDraftRowsMax;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
@@ -25,9 +29,11 @@ Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, Th
       vocabulary_(static_cast<std::size_t>(model.config().vocabulary)),
       pages_(model.config().kv_layout(options.kv_type), options.kv_budget_bytes),
       prompt_cache_(pages_, with_words(options.cache, model), unix_milliseconds),
-      decoder_(model, kernels, pool, options.prefill_rows_max + options.sequences_max,
-               options.sequences_max),
-      sampler_(kernels),
+      decoder_(model, kernels, pool,
+               options.prefill_rows_max + options.sequences_max + draft_rows_max(options),
+               options.sequences_max + draft_rows_max(options)),
+      pool_(&pool),
+      samplers_(static_cast<std::size_t>(pool.threads()), Sampler(kernels)),
       speed_(options.step_target_ms, options.decode_target_ms, options.prefill_rows_max) {}
 
 void Scheduler::step() {
@@ -35,15 +41,17 @@ void Scheduler::step() {
   match_prefixes();
   const std::vector<PlannedRows> planned = plan();
   start_prefills(planned);
-  const std::vector<Chunk> chunks = reserve(planned);
+  std::vector<Chunk> chunks = reserve(planned);
   if (chunks.empty()) return;
+  add_drafts(chunks);
 
   std::span<const float> logits;
   const std::vector<BatchEntry> entries = forward(chunks, logits);
+  const std::vector<SampledToken> first = sample_first_rows(chunks, entries, logits);
   for (std::size_t index = 0; index < chunks.size(); index++) {
-    const std::size_t row = chunks[index].has_logits ? vocabulary_ : 0;
-    finish_chunk(chunks[index], entries[index].finite, logits.first(row));
-    logits = logits.subspan(row);
+    const std::size_t size = static_cast<std::size_t>(entries[index].logit_rows) * vocabulary_;
+    finish_chunk(chunks[index], entries[index].finite_rows, first[index], logits.first(size));
+    logits = logits.subspan(size);
   }
 }
 
@@ -163,6 +171,7 @@ void Scheduler::check_invariants() const {
   if (running_.empty()) CHECK(pages_.used_bytes() == prompt_cache_.stats().bytes);
   for (const std::unique_ptr<Sequence>& sequence : running_) {
     CHECK(sequence->left() >= 1);
+    CHECK(sequence->cache.reserved() == sequence->offset());  // drafts leave nothing behind
     CHECK(sequence->path.published() <= sequence->offset());
   }
   for (const std::unique_ptr<Sequence>& sequence : waiting_) {

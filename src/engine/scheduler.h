@@ -52,6 +52,11 @@ class Scheduler {
     Sequence* sequence = nullptr;
     Position rows = 0;
     bool has_logits = false;  // its last token is the sequence's last: a token can be sampled
+    // Of a decoding sequence: what may follow, and how much of that is forwarded too, places being
+    // reserved. Such rows are scratch until they come true.
+    Draft draft = {};
+    int drafted = 0;
+    std::vector<TokenId> tokens = {};  // where something is: the last token, then the draft's
   };
   using SequenceList = std::vector<std::unique_ptr<Sequence>>;
   // What the plan grants a sequence.
@@ -87,13 +92,31 @@ class Scheduler {
   void preempt_for_room(Sequence& sequence);
   void restart_cold(Sequence& sequence);
 
+  // ---- scheduler_drafts.cpp: guesses at what the decoding sequences will sample.
+  void add_drafts(std::span<Chunk> chunks);
+  void propose(Chunk& chunk) const;
+  void plan_drafted(std::span<Chunk* const> decoding);
+  void draft_rows(Chunk& chunk, int rows);
+  // Whether the token that was sampled from the chunk's row was guessed.
+  bool judge_guess(const Chunk& chunk, std::size_t row, TokenId sampled) const;
+
   // ---- scheduler_commit.cpp
   // Forwards all chunks; then each one's token is sampled, its rows committed, its blocks
   // published.
   std::vector<BatchEntry> forward(std::span<const Chunk> chunks, std::span<const float>& logits);
-  void finish_chunk(const Chunk& chunk, bool is_finite, std::span<const float> logits);
-  // The reason to end, if there is one, after this token.
-  std::optional<FinishReason> sample(Sequence& sequence, std::span<const float> logits);
+  // What follows each chunk, by its first row of logits.
+  std::vector<SampledToken> sample_first_rows(std::span<const Chunk> chunks,
+                                              std::span<const BatchEntry> entries,
+                                              std::span<const float> logits);
+  void finish_chunk(const Chunk& chunk, int finite_rows, const SampledToken& first,
+                    std::span<const float> logits);
+  // The reason to end, if there is one, after the tokens of all rows that came true.
+  std::optional<FinishReason> take_rows(const Chunk& chunk, int finite_rows, SampledToken token,
+                                        std::span<const float> logits);
+  // The same, after this token.
+  std::optional<FinishReason> take_token(Sequence& sequence, const SampledToken& token);
+  SampledToken sample(const Sequence& sequence, std::span<const float> logits, int worker);
+  void count_forwarded(const Sequence& sequence, Position rows);
   void publish(Sequence& sequence, bool with_tail);
 
   void pin(Sequence& sequence);
@@ -111,8 +134,10 @@ class Scheduler {
   PagePool pages_;
   PromptCache prompt_cache_;
   Decoder decoder_;
-  Sampler sampler_;
+  ThreadPool* pool_;
+  std::vector<Sampler> samplers_;  // one a worker
   StepSpeed speed_;
+  StepCosts step_costs_;
 
   SequenceList waiting_, running_;
   TenantShares shares_;             // of the tenants of both

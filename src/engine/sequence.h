@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "engine/ngram_drafter.h"
 #include "engine/request.h"
+#include "engine/speculation.h"
 #include "kv/prompt_cache.h"
 #include "kv/sequence_cache.h"
 
@@ -33,6 +35,8 @@ class Sequence {
   Position length() const { return static_cast<Position>(tokens_.size()); }
   Position prompt_length() const { return prompt_length_; }
   Position offset() const { return cache.offset(); }
+  // Tokens that may still be sampled.
+  Position tokens_left() const { return request_.max_tokens - (length() - prompt_length_); }
   // Tokens to forward before the next one can be sampled; at least 1.
   Position left() const { return length() - offset(); }
   bool has_sampled() const { return completion_tokens_ > 0; }
@@ -77,6 +81,8 @@ class Sequence {
   bool is_restore_refused = false;
   // How many running sequences had ended when it was preempted for want of room.
   std::optional<std::uint64_t> preempted_after;
+  NgramDrafter drafter;
+  GuessRecord guesses;
 
  private:
   RequestId id_;

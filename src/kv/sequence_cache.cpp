@@ -149,6 +149,20 @@ void SequenceCache::commit(Position length) {
   offset_ = length;
 }
 
+void SequenceCache::give_back() {
+  if (reserved_ <= offset_) return;
+  const Position last = offset_ / kPagePositions;
+  for (GroupPages& group : groups_) {
+    group.pages.resize(std::min(group.pages.size(), as_index(pages_for(offset_))));
+    group.starts.resize(group.pages.size());
+    // The claim is ours: nobody else appends to a page while it lasts.
+    if (as_index(last) < group.pages.size() && group.pages[as_index(last)]) {
+      group.pages[as_index(last)].set_claimed(places_before(offset_, last));
+    }
+  }
+  reserved_ = offset_;
+}
+
 void SequenceCache::drop_unneeded() {
   for (std::size_t g = 0; g < groups_.size(); g++) {
     GroupPages& group = groups_[g];

@@ -1,6 +1,7 @@
 // The keys and values of one sequence: per span group a list of pages, and one offset for all.
 // Owner and only caller: the engine thread; kernels read and write through block().
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -47,6 +48,10 @@ class SequenceCache {
 
   // Places [offset, length) are written: they become part of the sequence.
   void commit(Position length);
+  // The end of the places that are reserved; offset() where none are.
+  Position reserved() const { return std::max(reserved_, offset_); }
+  // Gives back what was reserved and not committed: claims, and pages behind the offset's.
+  void give_back();
   // Drops pages that lie wholly before what every group keeps at this offset.
   void drop_unneeded();
 

@@ -9,6 +9,11 @@
 #include "model/forward.h"
 
 namespace reprise {
+namespace {
+
+constexpr int kLogitsOfTask = 1 << 15;  // scaled, capped and checked by one task
+
+}  // namespace
 
 struct Decoder::Workspace : Forward {
   using Forward::Forward;
@@ -39,7 +44,7 @@ std::span<const float> Forward::run(std::span<BatchEntry> entries) {
   for (int layer = 0; layer < static_cast<int>(config_->layers.size()); layer++) {
     model_->family().run_layer(layer, *this);
   }
-  return compute_logits(entries);
+  return compute_logits();
 }
 
 void Forward::lay_out_rows(std::span<BatchEntry> entries) {
@@ -48,7 +53,7 @@ void Forward::lay_out_rows(std::span<BatchEntry> entries) {
   for (std::size_t entry = 0; entry < entries.size(); entry++) {
     entry_rows_.push_back(
         {static_cast<int>(row_info_.size()), static_cast<int>(entries[entry].tokens.size())});
-    entries[entry].finite = true;
+    entries[entry].finite_rows = static_cast<int>(entries[entry].tokens.size());
     const Position offset = entries[entry].cache->offset();
     for (std::size_t i = 0; i < entries[entry].tokens.size(); i++) {
       row_info_.push_back(
@@ -74,11 +79,18 @@ void Forward::embed() {
   });
 }
 
+// The row's entry is finite up to it, at most.
+void Forward::end_finite_rows(std::size_t row) {
+  BatchEntry& entry = entries_[static_cast<std::size_t>(row_info_[row].entry)];
+  const auto rows_before = static_cast<int>(row_info_[row].position - entry.cache->offset());
+  entry.finite_rows = std::min(entry.finite_rows, rows_before);
+}
+
 // Nothing reads what layers make of rows whose logits nobody wants once the last keys and values
 // are stored: only the wanted rows go on. They move to the front of the buffers that live on.
 void Forward::keep_wanted_rows() {
   for (std::size_t row = 0; row < finite_.size(); row++) {
-    if (finite_[row] == 0) entries_[static_cast<std::size_t>(row_info_[row].entry)].finite = false;
+    if (finite_[row] == 0) end_finite_rows(row);
   }
   int kept = 0;
   for (std::size_t entry = 0; entry < entries_.size(); entry++) {
@@ -102,25 +114,32 @@ void Forward::keep_wanted_rows() {
   CHECK(rows_ <= logit_rows_max_);
 }
 
-std::span<const float> Forward::compute_logits(std::span<BatchEntry> entries) {
+std::span<const float> Forward::compute_logits() {
   const int wanted = rows_;
   if (wanted == 0) return {};
   const auto prepare = [&](int row) {
     norm(hidden(row), model_->family().final_norm, normed(row));
   };
   project(normed_, config_->hidden, prepare, {{&model_->family().head(), &logits_}});
-  const auto vocabulary = static_cast<std::size_t>(config_->vocabulary);
-  std::vector<std::uint8_t> finite(static_cast<std::size_t>(wanted));
-  pool_->parallel_for(wanted, [&](int row, int) {
-    float* logits = logits_.row(row);
-    if (config_->logit_scale != 1) scale(logits, config_->logit_scale, config_->vocabulary);
-    if (config_->final_softcap > 0) kernels_->softcap(logits, config_->final_softcap, vocabulary);
-    finite[static_cast<std::size_t>(row)] = kernels_->all_finite(logits, vocabulary) ? 1 : 0;
-    for (const TokenId id : config_->suppressed) logits[id] = -HUGE_VALF;
+  // Parts of a row are tasks: one sequence alone has one row.
+  const int parts = (config_->vocabulary + kLogitsOfTask - 1) / kLogitsOfTask;
+  std::vector<std::uint8_t> finite(static_cast<std::size_t>(wanted * parts));
+  pool_->parallel_for(wanted * parts, [&](int task, int) {
+    const int first = task % parts * kLogitsOfTask;
+    const int count = std::min(kLogitsOfTask, config_->vocabulary - first);
+    float* logits = logits_.row(task / parts) + first;
+    const auto size = static_cast<std::size_t>(count);
+    if (config_->logit_scale != 1) scale(logits, config_->logit_scale, count);
+    if (config_->final_softcap > 0) kernels_->softcap(logits, config_->final_softcap, size);
+    finite[static_cast<std::size_t>(task)] = kernels_->all_finite(logits, size) ? 1 : 0;
   });
-  for (std::size_t row = 0; row < finite.size(); row++) {
-    if (finite[row] == 0) entries[static_cast<std::size_t>(row_info_[row].entry)].finite = false;
+  for (std::size_t task = 0; task < finite.size(); task++) {
+    if (finite[task] == 0) end_finite_rows(task / static_cast<std::size_t>(parts));
   }
+  for (int row = 0; row < wanted; row++) {
+    for (const TokenId id : config_->suppressed) logits_.row(row)[id] = -HUGE_VALF;
+  }
+  const auto vocabulary = static_cast<std::size_t>(config_->vocabulary);
   return {logits_.row(0), static_cast<std::size_t>(wanted) * vocabulary};
 }
 

@@ -16,8 +16,10 @@ struct BatchEntry {
   SequenceCache* cache = nullptr;  // reserve(offset + tokens) was granted; not committed here
   std::span<const TokenId> tokens;
   int logit_rows = 0;  // logits are wanted for the last this many tokens
-  bool finite =
-      true;  // out: false when a key, value or wanted logit of this entry is NaN or infinite
+  // out: so many of its rows, from the first on, have finite keys, values and wanted logits only.
+  int finite_rows = 0;
+
+  bool is_finite() const { return finite_rows == static_cast<int>(tokens.size()); }
 };
 
 class Decoder {

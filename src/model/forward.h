@@ -178,9 +178,10 @@ class Forward {
     return end < rows_ ? end : rows_;
   }
   void keep_wanted_rows();
+  void end_finite_rows(std::size_t row);
   void lay_out_rows(std::span<BatchEntry> entries);
   void embed();
-  std::span<const float> compute_logits(std::span<BatchEntry> entries);
+  std::span<const float> compute_logits();
   void convert_tile(int tile, const RowBuffer& x, int columns,
                     std::initializer_list<Projection> products);
   void multiply(std::initializer_list<Projection> products);

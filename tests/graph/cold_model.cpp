@@ -25,7 +25,7 @@ const ColdModel::Rows& ColdModel::forward(std::vector<TokenId> tokens) {
   CHECK(cache.reserve(static_cast<Position>(tokens.size())));
   BatchEntry entry{&cache, tokens, static_cast<int>(tokens.size())};
   const std::span<const float> logits = decoder_.forward({&entry, 1});
-  CHECK(entry.finite);
+  CHECK(entry.is_finite());
   forwarded_.push_back({std::move(tokens), {logits.begin(), logits.end()}});
   return forwarded_.back();
 }

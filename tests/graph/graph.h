@@ -19,6 +19,7 @@ struct Tally {
   std::uint64_t graphs = 0, requests = 0, whole = 0, cancelled = 0, uncached = 0;
   std::uint64_t hits = 0, certain = 0;  // certain: there was room for all, so it had to be one
   std::uint64_t tokens_reused = 0, tokens_forwarded = 0;
+  std::uint64_t drafted = 0, accepted = 0;  // of guesses at what is sampled
   std::uint64_t preemptions = 0, evictions = 0, window_pages_dropped = 0, retokenised = 0;
   std::string line(const std::string& family) const;
 };

@@ -53,6 +53,8 @@ TEST_P(WarmEqualsCold, OverRandomConversationGraphs) {
   if (tally.graphs >= 20 && trouble.empty()) {  // so many must have met everything
     EXPECT_GT(tally.certain, 0u);
     EXPECT_GT(tally.cancelled, 0u);
+    EXPECT_GT(tally.accepted, 0u);
+    EXPECT_GT(tally.drafted, tally.accepted);
     EXPECT_GT(tally.preemptions, 0u);
     EXPECT_GT(tally.evictions, 0u);
   }

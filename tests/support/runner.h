@@ -52,7 +52,7 @@ class Runner {
     }
     const std::span<const float> logits = decoder.forward(entries);
     for (BatchEntry& entry : entries) {
-      EXPECT_TRUE(entry.finite);
+      EXPECT_TRUE(entry.is_finite());
       entry.cache->commit(entry.cache->offset() + static_cast<Position>(entry.tokens.size()));
       entry.cache->drop_unneeded();
     }

@@ -247,9 +247,11 @@ class TinyFamilies : public ::testing::TestWithParam<const char*> {
   }
   const Model& model() const { return family_model(GetParam()); }
 
-  // The same request, cold and alone.
+  // The same request, cold and alone, a token a step.
   std::string cold(const Ask& ask) const {
-    Harness harness(model(), HarnessOptions{}.without_cache());
+    HarnessOptions options = HarnessOptions{}.without_cache();
+    options.engine.speculation = Speculation::off;
+    Harness harness(model(), options);
     Ask quiet = ask;
     quiet.on_token = {};
     quiet.on_prefill = {};

@@ -1,6 +1,6 @@
 // Random requests, cancellations and steps against a naive twin that knows only what each request
 // answers when it runs alone: nothing is lost, nothing is told twice, everything goes on, whatever
-// the budget, the places, the tenants and the priorities.
+// the budget, the places, the tenants, the priorities and the drafts.
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -25,18 +25,22 @@ struct Flight {
   bool was_cancelled = false;
 };
 
-using Answers = std::map<std::size_t, std::string>;
+struct Answer {
+  std::string bytes;
+  std::vector<TokenId> tokens;  // the prompt's and the reply's
+};
+using Answers = std::map<std::size_t, Answer>;
 
 class SchedulerTwin {
  public:
   // `cold`: what each request answers alone, by number; kept over worlds.
   SchedulerTwin(const Model& model, EngineOptions options, std::uint32_t seed, Answers& cold)
-      : cold_(cold),
-        model_(model),
-        options_(std::move(options)),
-        random_(seed),
-        pool_(1),
-        scheduler_(std::make_unique<Scheduler>(model, kernels(), pool_, options_)) {}
+      : cold_(cold), model_(model), options_(std::move(options)), random_(seed), pool_(1) {
+    options_.draft = [this](std::span<const TokenId> tokens, std::size_t most) {
+      return draft(tokens, most);
+    };
+    scheduler_ = std::make_unique<Scheduler>(model, kernels(), pool_, options_);
+  }
 
   void run(std::size_t count) {
     for (std::size_t i = 0; i < count && !::testing::Test::HasFailure(); i++) operate();
@@ -50,6 +54,7 @@ class SchedulerTwin {
     flight->ask = std::move(ask);
     flight->number = number;
     flight->id = RequestId{++last_id_};
+    cold(*flight);  // known from now on: drafts come from it
     scheduler_->accept(flight->id, make_request(flight->ask, flight->recording),
                        EngineClock::now());
     flights_.push_back(std::move(flight));
@@ -152,6 +157,23 @@ class SchedulerTwin {
     }
   }
 
+  // What a request will sample, right up to a place at random.
+  std::vector<TokenId> draft(std::span<const TokenId> tokens, std::size_t most) {
+    std::vector<TokenId> draft;
+    if (below(3) == 0) return draft;
+    for (const auto& [number, answer] : cold_) {
+      const std::vector<TokenId>& known = answer.tokens;
+      if (known.size() <= tokens.size()) continue;
+      if (!std::equal(tokens.begin(), tokens.end(), known.begin())) continue;
+      while (draft.size() < most && tokens.size() + draft.size() < known.size()) {
+        const TokenId right = known[tokens.size() + draft.size()];
+        draft.push_back(below(8) == 0 ? (right + 1) % kTinyVocabulary : right);
+      }
+      break;
+    }
+    return draft;
+  }
+
   // Hears the ends; returns how many there were.
   std::size_t collect() {
     const std::size_t in_flight = flights_.size();
@@ -169,7 +191,7 @@ class SchedulerTwin {
   void judge(const Flight& flight) {
     EXPECT_EQ(flight.recording.ends(), 1);
     const SequenceEnd& end = flight.recording.end();
-    const std::string& whole = cold(flight);
+    const std::string& whole = cold(flight).bytes;
     const std::string bytes = flight.recording.bytes();
     if (flight.was_cancelled) {
       EXPECT_EQ(end.reason, FinishReason::cancelled);
@@ -192,15 +214,18 @@ class SchedulerTwin {
     hits_ += end.usage.cached_tokens > 0;
   }
 
-  const std::string& cold(const Flight& flight) {
-    std::string& bytes = cold_[flight.number];
-    if (bytes.empty()) {
-      Harness harness(model_, HarnessOptions{}.without_cache());
+  const Answer& cold(const Flight& flight) {
+    Answer& answer = cold_[flight.number];
+    if (answer.bytes.empty()) {
+      HarnessOptions options = HarnessOptions{}.without_cache();
+      options.engine.speculation = Speculation::off;
+      Harness harness(model_, options);
       Ask patient = flight.ask;
       patient.timeout_ms = 0;
-      bytes = harness.run(patient).bytes();
+      const Recording& reply = harness.run(patient);
+      answer = {reply.bytes(), joined(patient.prompt, reply.ids())};
     }
-    return bytes;
+    return answer;
   }
 
   Answers& cold_;
@@ -237,7 +262,7 @@ TEST_P(SchedulerModel, NothingIsLostWhateverHappens) {
   };
   const World worlds[] = {{340, 3, 64}, {600, 8, 512}, {400, 8, 23}, {3000, 4, 64}};
   std::uint32_t seed = 1;
-  std::uint64_t preemptions = 0, late = 0;
+  std::uint64_t preemptions = 0, late = 0, drafted = 0, accepted = 0;
   Answers cold;
   for (const World& world : worlds) {
     SCOPED_TRACE(seed);
@@ -247,7 +272,11 @@ TEST_P(SchedulerModel, NothingIsLostWhateverHappens) {
     EXPECT_GT(twin.hits(), 0u);
     late += twin.late();
     preemptions += twin.stats().preemptions;
+    drafted += twin.stats().drafted_tokens;
+    accepted += twin.stats().accepted_tokens;
   }
+  EXPECT_GT(accepted, 100u);
+  EXPECT_GT(drafted, accepted);
   EXPECT_GT(preemptions, 0u);
   EXPECT_GT(late, 0u);
 }

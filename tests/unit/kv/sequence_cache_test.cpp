@@ -47,6 +47,34 @@ TEST(SequenceCache, ReadsBackWhatWasWritten) {
   EXPECT_TRUE(holds_identities(cache, chain));
 }
 
+// What was reserved and did not become part of the sequence: pages go, claims too.
+TEST(SequenceCache, GivesBackWhatItReservedInVain) {
+  PagePool pool(tiny_layout({kStandard, window(8)}), 1 << 20);
+  const auto chain = chain_of(140);
+  SequenceCache first(pool);
+  ASSERT_TRUE(extend(first, chain, 60));
+  SequenceCache second = first.fork();
+  const std::size_t used = pool.used_bytes();
+  ASSERT_TRUE(first.reserve(130));
+  EXPECT_GT(pool.used_bytes(), used);
+  EXPECT_GT(second.bytes_to_reserve(61), 0u);  // the place is claimed
+  first.give_back();
+  EXPECT_EQ(pool.used_bytes(), used);
+  EXPECT_EQ(first.page_count(0), 1);
+  EXPECT_EQ(second.bytes_to_reserve(61), 0u);
+  EXPECT_EQ(first.bytes_to_reserve(61), 0u);
+  ASSERT_TRUE(extend(second, chain, 62));
+  EXPECT_GT(first.bytes_to_reserve(61), 0u);
+  ASSERT_TRUE(extend(first, chain, 63));
+  ASSERT_TRUE(first.reserve(130));
+  first.commit(128);  // the page ends with the sequence
+  first.give_back();
+  EXPECT_EQ(first.page_count(1), 2);
+  EXPECT_TRUE(holds_identities(second, chain));
+  first.give_back();  // nothing is left to give
+  ASSERT_TRUE(extend(first, chain, 140));
+}
+
 TEST(SequenceCache, FirstWriterAppendsSecondCopies) {
   PagePool pool(tiny_layout({kStandard}), 1 << 20);
   const std::size_t page = pool.layout().groups[0].page_bytes();

@@ -172,6 +172,37 @@ TEST_P(DecoderEquality, EveryIsaGivesTheSameBits) {
   }
 }
 
+// The equalities above with keys and values in int8, whose state may not be snapshotted: by logits,
+// to which every place contributes.
+TEST_P(DecoderEquality, Int8KeepsEveryEquality) {
+  constexpr auto kInt8 = kernels::KvType::int8;
+  const auto tokens = testing::random_tokens(290, 14), other = testing::random_tokens(40, 15);
+  Runner runner(model(), {.kv_type = kInt8});
+  SequenceCache whole = runner.sequence();
+  const auto expected = runner.feed(whole, tokens);
+  for (const int chunk : {1, 5, 64}) {
+    SequenceCache cache = runner.sequence();
+    EXPECT_TRUE(same_bits(runner.feed(cache, tokens, chunk), expected)) << "chunk " << chunk;
+  }
+  for (const kernels::KernelTable* table : kernels::available_kernels()) {
+    const int threads = std::string_view(table->isa) == "scalar" ? 2 : 3;
+    Runner many(model(), {.threads = threads, .isa = table->isa, .kv_type = kInt8});
+    SequenceCache cache = many.sequence();
+    auto logits = many.feed(cache, std::span(tokens).first(280));
+    const auto decoded = many.feed(cache, std::span(tokens).subspan(280), 1);
+    logits.insert(logits.end(), decoded.begin(), decoded.end());
+    EXPECT_TRUE(same_bits(logits, expected)) << table->isa << ", " << threads << " threads";
+  }
+  SequenceCache short_one = runner.sequence(), batched = runner.sequence();
+  const auto alone = runner.feed(short_one, other);
+  SequenceCache fork = whole.fork(), copy = whole.fork();
+  const auto continued = runner.feed(copy, other, 3);
+  BatchEntry entries[] = {{&batched, other, 40}, {&fork, other, 40}};
+  const std::span<const float> logits = runner.feed_batch(entries);
+  EXPECT_TRUE(same_bits(logits.first(alone.size()), alone));
+  EXPECT_TRUE(same_bits(logits.subspan(alone.size()), continued));
+}
+
 TEST_P(DecoderEquality, ForkedEqualsCopied) {
   Runner runner(model(), {});
   const auto tokens = testing::random_tokens(80, 10);
