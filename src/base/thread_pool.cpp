@@ -1,6 +1,7 @@
 // The pool's two loops: callers hand out a job, workers claim its tasks one at a time.
 #include "base/thread_pool.h"
 
+#include <chrono>
 #include <immintrin.h>
 
 #include "base/check.h"
@@ -53,12 +54,12 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::run_tasks(int tasks, Task task, void* context) {
   if (tasks <= 0) return;
-  if (tasks == 1 || workers_.empty()) {
-    for (int index = 0; index < tasks; index++) task(context, index, 0);
-    return;
-  }
   task_ = task;
   context_ = context;
+  if (tasks == 1 || workers_.empty()) {
+    for (int index = 0; index < tasks; index++) run_task(index, 0);
+    return;
+  }
   unfinished_.store(tasks, std::memory_order_relaxed);
   const auto count = static_cast<std::uint64_t>(tasks);
   for (std::uint64_t run = 0; run < runs_.size(); run++) {
@@ -107,12 +108,33 @@ int ThreadPool::claim(int worker) {
   return task;
 }
 
+void ThreadPool::run_task(int task, int worker) {
+  if (busy_.empty()) {
+    task_(context_, task, worker);
+    return;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  task_(context_, task, worker);
+  const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - begin;
+  busy_[static_cast<std::size_t>(worker)].nanoseconds += time.count();
+}
+
+void ThreadPool::measure_busy(bool on) {
+  busy_.assign(on ? static_cast<std::size_t>(threads()) : 0, {});
+}
+
+double ThreadPool::busy_seconds() const {
+  std::int64_t sum = 0;
+  for (const Busy& busy : busy_) sum += busy.nanoseconds;
+  return static_cast<double>(sum) * 1e-9;
+}
+
 // Runs tasks until none is left to claim. The fields of a job are read only after a claim of it
 // succeeded: as long as a claimed task is unfinished, the caller cannot start the next job. A
 // worker that wakes late finds nothing, or tasks of the next job, which are as good.
 void ThreadPool::run_claimed(int worker) {
   for (int task = claim(worker); task >= 0; task = claim(worker)) {
-    task_(context_, task, worker);
+    run_task(task, worker);
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_all();
   }
 }

@@ -35,6 +35,12 @@ class ThreadPool {
         const_cast<void*>(static_cast<const void*>(&run)));
   }
 
+  // Whether the time that each thread spends on tasks is taken from now on (`reprise bench`); what
+  // was taken before is forgotten.
+  void measure_busy(bool on);
+  // Seconds of all threads together on tasks since measure_busy(true).
+  double busy_seconds() const;
+
  private:
   using Task = void (*)(void* context, int task, int worker);
 
@@ -44,9 +50,14 @@ class ThreadPool {
     std::atomic<std::uint64_t> unclaimed{0};
   };
 
+  struct alignas(64) Busy {
+    std::int64_t nanoseconds = 0;
+  };
+
   int claim_first(Run& run);
   int claim_last(Run& run);
   int claim(int worker);
+  void run_task(int task, int worker);
   void run_claimed(int worker);
   void serve(int worker);
 
@@ -56,6 +67,7 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
   Task task_ = nullptr;
   void* context_ = nullptr;
+  std::vector<Busy> busy_;  // one a thread; empty when nobody measures
   std::vector<std::thread> workers_;
 };
 

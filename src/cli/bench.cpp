@@ -1,123 +1,155 @@
-// `reprise bench`: the time of one forward pass of r rows at depth d, as JSON. Rows 1 is decoding:
-// the median of single steps, logits included; more rows are a prefill that ends in one row of
-// logits. With --scenario: conversations with a server (scenario.h).
+// `reprise bench`: how fast prefill passes and decode steps are at some depths, beside what the
+// machine could do at most. With --scenario: conversations with a server (scenario.h).
 #include <algorithm>
-#include <charconv>
 #include <chrono>
+#include <memory>
 #include <string>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include "base/check.h"
-#include "base/hash.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "cli/bench_plan.h"
+#include "cli/bench_probe.h"
+#include "cli/bench_report.h"
+#include "cli/bench_runner.h"
 #include "cli/commands.h"
 #include "cli/scenario.h"
 #include "cli/stack.h"
-#include "model/decoder.h"
+#include "model/checkpoint.h"
+#include "model/checkpoint_files.h"
+#include "model/model.h"
 
 namespace reprise {
 namespace {
 
-constexpr int kDecodeSteps = 16;  // steps of one decode sample
-constexpr int kChunk = 512;       // rows of one pass while filling the cache
+using Clock = std::chrono::steady_clock;
 
-Result<std::vector<int>> parse_list(std::string_view text, int low, int high, const char* flag) {
-  std::vector<int> values;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    int value = 0;
-    const auto [stop, error] = std::from_chars(text.data() + at, text.data() + end, value);
-    if (error != std::errc{} || stop != text.data() + end || value < low || value > high) {
-      return fail(Errc::invalid_argument,
-                  fmt::format("got \"{}\", expected numbers from {} to {} with commas between",
-                              text, low, high),
-                  flag);
-    }
-    values.push_back(value);
-    at = end + 1;
+constexpr int kLoads = 5;
+
+std::string name_of(kernels::KvType type) {
+  switch (type) {
+    case kernels::KvType::f32:
+      return "f32";
+    case kernels::KvType::f16:
+      return "f16";
+    case kernels::KvType::bf16:
+      return "bf16";
+    case kernels::KvType::int8:
+      return "int8";
   }
-  return values;
+  return "";
 }
 
-// The engine's forward pass without the engine.
-class Bench {
- public:
-  Bench(const Stack& stack, const Options& options, int depth_max, int rows_max)
-      : stack_(&stack),
-        pool_(stack.bundle->model().config().kv_layout(options.kv_type),
-              2 * stack.bundle->model()
-                          .config()
-                          .kv_layout(options.kv_type)
-                          .sequence_bytes(depth_max + rows_max) +
-                  (std::size_t{256} << 20)),
-        decoder_(stack.bundle->model(), *stack.kernels, *stack.pool, std::max(kChunk, rows_max), 1),
-        cache_(pool_) {}
+// A line that counts on a terminal; nothing in a log.
+void show_progress(const Options& options, const std::string& what) {
+  if (options.log_level == "off" || options.log_level == "error") return;
+  if (::isatty(STDERR_FILENO) != 1) return;
+  fmt::print(stderr, "\r{:<40}{}", what, what.empty() ? "\r" : "");
+  std::fflush(stderr);
+}
 
-  // Text-like token ids: the same for every run, spread over the vocabulary.
-  std::vector<TokenId> tokens(int count) {
-    std::vector<TokenId> ids;
-    const auto vocabulary = static_cast<std::uint32_t>(stack_->bundle->model().config().vocabulary);
-    for (int i = 0; i < count; i++) {
-      state_ = state_ * 1664525U + 1013904223U;
-      ids.push_back(static_cast<TokenId>((state_ >> 8) % vocabulary));
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  return Sampled::of(values).median;
+}
+
+// Loads the weights again and again, each time after a plain read of the files: both come from the
+// system's memory then, and a slow phase of the machine hits both.
+void measure_load(const Options& options, ThreadPool& pool, const Model& model,
+                  BenchReport& report) {
+  report.load_seconds = model.load_seconds();
+  const Result<CheckpointFiles> files = find_checkpoint_files(options.model);
+  if (!files || model.weight_bytes() > memory_available_bytes() / 3) return;
+  std::vector<double> reads, loads;
+  for (int i = 0; i < kLoads; i++) {
+    const auto read = read_plainly(files->paths, pool);
+    const auto begin = Clock::now();
+    Result<Checkpoint> checkpoint = Checkpoint::open(options.model);
+    if (!read || !checkpoint) return;
+    ModelOptions again;
+    again.vocabulary = model.config().vocabulary;
+    again.quantization = options.quantize;
+    const auto loaded =
+        Model::load(std::make_unique<const Checkpoint>(std::move(*checkpoint)), pool, again);
+    if (!loaded) return;
+    loads.push_back(seconds_since(begin));
+    reads.push_back(read->seconds);
+    report.plain_read = read;
+  }
+  report.load_seconds = median(loads);
+  report.plain_read->seconds = median(reads);
+}
+
+Result<Stack> load_timed(Options options, const std::vector<int>& threads, BenchReport& report) {
+  options.threads = std::ranges::max(threads);
+  options.thread_counts.clear();
+  report.load_threads = options.threads;
+  const auto begin = Clock::now();
+  TRY_ASSIGN(Stack stack, Stack::load(options));
+  report.start_seconds = seconds_since(begin);
+  const Model& model = stack.bundle->model();
+  TRY(configure_log("off"));  // what loading warns of was said once
+  measure_load(options, *stack.pool, model, report);
+  TRY(configure_log(options.log_level));
+  report.resident_bytes = model.weight_bytes();
+  report.stored_bytes = model.stored_bytes();
+  report.token_bytes = model.token_bytes();
+  report.model = model.config().name;
+  report.fingerprint = model.fingerprint();
+  report.context_length = model.config().context_length;
+  report.kernels = stack.kernels->isa;
+  report.kv_type = name_of(options.kv_type);
+  return stack;
+}
+
+Status measure(const Options& options, const Stack& stack, BenchPlan plan, BenchReport& report) {
+  const BandwidthProbe probe;
+  for (const int threads : plan.threads) report.bandwidth.push_back({threads, {}});
+  BenchRunner runner(stack, options.kv_type, std::move(plan));
+  show_progress(options, "filling the caches");
+  runner.fill();
+  for (int round = 0; round <= options.repetitions; round++) {
+    show_progress(options, fmt::format("round {} of {}", round, options.repetitions));
+    runner.run_round(round == 0);
+    for (ProbedBandwidth& bandwidth : report.bandwidth) {
+      const double speed = probe.gigabytes_per_second(runner.pool(bandwidth.threads));
+      if (round > 0) bandwidth.gigabytes_per_second.push_back(speed);
     }
-    return ids;
   }
+  show_progress(options, "");
+  report.results = runner.results();
+  TRY_ASSIGN(report.logits_hash, runner.logits_hash());
+  return {};
+}
 
-  // Brings the shared cache to `depth` tokens.
-  void fill(int depth) {
-    while (cache_.offset() < depth) {
-      step(cache_, tokens(static_cast<int>(std::min<Position>(kChunk, depth - cache_.offset()))));
-    }
+Status bench(const Options& options) {
+  BenchReport report;
+  std::vector<int> threads = options.thread_counts;
+  if (threads.empty()) threads.push_back(usable_cpus());
+  // What needs no model is checked before one is loaded.
+  TRY(plan_bench(options, 1 << 30, threads[0]));
+  TRY_ASSIGN(const Stack stack, load_timed(options, threads, report));
+  TRY_ASSIGN(BenchPlan plan, plan_bench(options, report.context_length, threads[0]));
+  report.left_out = plan.left_out;
+  TRY(measure(options, stack, std::move(plan), report));
+  const bool quiet = options.log_level == "off" || options.log_level == "error";
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool table = options.output == "table" || (options.output.empty() && terminal);
+  if (table) {
+    fmt::print("{}", bench_table(report));
+  } else {
+    fmt::print("{}\n", to_json(bench_json(report)));
+    if (!quiet && options.output.empty()) fmt::print(stderr, "{}", bench_table(report));
   }
-
-  // Milliseconds of one pass of `rows` rows behind the filled cache; decode: of one of several
-  // steps.
-  double sample(int rows) {
-    SequenceCache fork = cache_.fork();
-    const int steps = rows == 1 ? kDecodeSteps : 1;
-    std::vector<double> times;
-    for (int i = 0; i < steps; i++) times.push_back(step(fork, tokens(rows)));
-    std::ranges::sort(times);
-    return times[times.size() / 2];
-  }
-
-  std::string hash() const { return content_hash(std::as_bytes(last_logits_)); }
-
- private:
-  double step(SequenceCache& cache, const std::vector<TokenId>& ids) {
-    const auto begin = std::chrono::steady_clock::now();
-    const Position end = cache.offset() + static_cast<Position>(ids.size());
-    CHECK(cache.reserve(end));
-    BatchEntry entry{&cache, ids, 1};
-    last_logits_ = decoder_.forward({&entry, 1});
-    cache.commit(end);
-    cache.drop_unneeded();
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-        .count();
-  }
-
-  const Stack* stack_;
-  PagePool pool_;
-  Decoder decoder_;
-  SequenceCache cache_;
-  std::span<const float> last_logits_;
-  std::uint32_t state_ = 1;
-};
-
-JsonObject measure(Bench& bench, int depth, int rows, int repetitions) {
-  std::vector<double> samples;
-  bench.sample(rows);  // warm-up
-  for (int i = 0; i < repetitions; i++) samples.push_back(bench.sample(rows));
-  std::ranges::sort(samples);
-  const double median = samples[samples.size() / 2];
-  return {{"depth", depth},
-          {"rows", rows},
-          {"milliseconds", median},
-          {"milliseconds_best", samples.front()},
-          {"tokens_per_second", 1000 * rows / median}};
+  return {};
 }
 
 }  // namespace
@@ -125,39 +157,11 @@ JsonObject measure(Bench& bench, int depth, int rows, int repetitions) {
 int run_bench(const Options& options) {
   if (!options.scenario.empty()) return run_scenario(options);
   if (!options.url.empty() || options.check) {
-    return report({Errc::invalid_argument, "only with --scenario",
-                   options.check ? "--check" : "--url"});
+    return report(
+        {Errc::invalid_argument, "only with --scenario", options.check ? "--check" : "--url"});
   }
-  Result<std::vector<int>> depths = parse_list(options.depths, 0, 1 << 24, "--depths");
-  if (!depths) return report(depths.error());
-  const Result<std::vector<int>> rows = parse_list(options.rows, 1, 4096, "--rows");
-  if (!rows) return report(rows.error());
-  std::ranges::sort(*depths);
-  Result<Stack> stack = Stack::load(options);
-  if (!stack) return report(stack.error());
-  const ModelConfig& config = stack->bundle->model().config();
-  const int rows_max = std::ranges::max(*rows);
-  if (depths->back() + std::max(rows_max, kDecodeSteps) > config.context_length) {
-    return report({Errc::invalid_argument,
-                   fmt::format("depth {} and {} rows exceed the model's context of {} tokens",
-                               depths->back(), rows_max, config.context_length),
-                   "--depths"});
-  }
-  Bench bench(*stack, options, depths->back(), rows_max);
-  JsonArray results;
-  for (const int depth : *depths) {
-    bench.fill(depth);
-    for (const int count : *rows)
-      results.push_back(measure(bench, depth, count, options.repetitions));
-  }
-  const JsonObject report_json = {{"model", config.name},
-                                  {"fingerprint", stack->bundle->model().fingerprint()},
-                                  {"kernels", stack->kernels->isa},
-                                  {"threads", stack->pool->threads()},
-                                  {"results", results},
-                                  {"logits_hash", bench.hash()}};
-  fmt::print("{}\n", to_json(report_json));
-  return 0;
+  const Status status = bench(options);
+  return status ? 0 : report(status.error());
 }
 
 }  // namespace reprise

@@ -11,7 +11,7 @@ constexpr CommandSpec kCommands[] = {
     {"run", "chat in the terminal", run_chat},
     {"generate", "continue one prompt", run_generate},
     {"inspect", "show what a model file holds", run_inspect},
-    {"bench", "measure prefill and decode at depths, as JSON", run_bench},
+    {"bench", "measure loading, prefill and decode at depths", run_bench},
     {"cache", "show or empty a running server's prompt cache", run_cache},
     {"options", "print the table of options as Markdown", run_options},
 };

@@ -48,8 +48,10 @@ Status set_kv_type(kernels::KvType& target, std::string_view text) {
     target = kernels::KvType::bf16;
   else if (text == "f32")
     target = kernels::KvType::f32;
+  else if (text == "int8")
+    target = kernels::KvType::int8;
   else
-    return refuse(text, "f16, bf16 or f32");
+    return refuse(text, "f16, bf16, f32 or int8");
   return {};
 }
 
@@ -62,6 +64,16 @@ Status set_quantization(Quantization& target, std::string_view text) {
     target = Quantization::q4;
   else
     return refuse(text, "none, q8_0 or q4");
+  return {};
+}
+
+Status set_speculation(Speculation& target, std::string_view text) {
+  if (text == "ngram")
+    target = Speculation::ngram;
+  else if (text == "off")
+    target = Speculation::off;
+  else
+    return refuse(text, "ngram or off");
   return {};
 }
 
@@ -91,6 +103,23 @@ Status set_scenario(std::string& target, std::string_view text) {
   return set_text(target, text);
 }
 
+Status set_output(std::string& target, std::string_view text) {
+  if (text != "json" && text != "table") return refuse(text, "json or table");
+  return set_text(target, text);
+}
+
+Status set_threads(Options& options, std::string_view text) {
+  options.thread_counts.clear();
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    TRY(set_number(options.threads, text.substr(at, end - at), 1, 1024));
+    options.thread_counts.push_back(options.threads);
+    at = end + 1;
+  }
+  options.threads = options.thread_counts.front();
+  return {};
+}
+
 constexpr const char* kAll = "serve run generate bench inspect";
 constexpr const char* kModel = "serve run generate bench";
 constexpr const char* kSample = "run generate";
@@ -111,8 +140,8 @@ constexpr std::array kOptions = {
                "port to listen on; 0: the system chooses",
                [](Options& o, std::string_view t) { return set_number(o.port, t, 0, 65535); }},
     OptionSpec{"-t,--threads", "REPRISE_THREADS", "N", "CPUs allowed", kModel,
-               "compute threads, the engine's own included",
-               [](Options& o, std::string_view t) { return set_number(o.threads, t, 1, 1024); }},
+               "compute threads, the engine's own included; bench: also a list, 1,2",
+               [](Options& o, std::string_view t) { return set_threads(o, t); }},
     OptionSpec{"-c,--ctx-size", "REPRISE_CTX_SIZE", "N", "the model's", kModel,
                "tokens of one sequence, prompt and completion together",
                [](Options& o, std::string_view t) {
@@ -163,7 +192,7 @@ constexpr std::array kOptions = {
         "how long running replies may finish after SIGTERM or SIGINT",
         [](Options& o, std::string_view t) { return set_number(o.drain_seconds, t, 0, 86'400); }},
     OptionSpec{"--kv-type", "REPRISE_KV_TYPE", "TYPE", "f16", kModel,
-               "number format of cached keys and values: f16, bf16 or f32",
+               "number format of keys and values: f16, bf16, f32 or int8 (without prompt cache)",
                [](Options& o, std::string_view t) { return set_kv_type(o.kv_type, t); }},
     OptionSpec{"--quantize", "REPRISE_QUANTIZE", "TYPE", "none", kModel,
                "what F32, F16 and BF16 matrices become on load: none, q8_0 or q4 (MLX affine)",
@@ -211,6 +240,11 @@ constexpr std::array kOptions = {
         "--prefill-rows", "REPRISE_PREFILL_ROWS", "N", "512", "serve run generate",
         "most prompt tokens of one step",
         [](Options& o, std::string_view t) { return set_number(o.prefill_rows, t, 1, 4096); }},
+    OptionSpec{
+        "--speculation", "REPRISE_SPECULATION", "KIND", "ngram", "serve run generate",
+        "ngram: where it pays, forward what followed the same tokens before, too; never changes "
+        "an answer; or off",
+        [](Options& o, std::string_view t) { return set_speculation(o.speculation, t); }},
     OptionSpec{"-p,--prompt", "", "TEXT", "", "generate", "text to continue",
                [](Options& o, std::string_view t) { return set_text(o.prompt, t); }},
     OptionSpec{
@@ -246,11 +280,18 @@ constexpr std::array kOptions = {
     OptionSpec{
         "--check", "", "on|off", "off", "bench", "with --scenario: exit 1 when a bar is missed",
         [](Options& o, std::string_view t) { return set_switch(o.check, t.empty() ? "on" : t); }},
-    OptionSpec{"--depths", "", "LIST", "0,512,2048", "bench",
+    OptionSpec{"--depths", "", "LIST", "0,512,2048,8192", "bench",
                "tokens in the cache before measuring",
                [](Options& o, std::string_view t) { return set_text(o.depths, t); }},
-    OptionSpec{"--rows", "", "LIST", "1,512", "bench", "rows of one forward pass; 1 is decoding",
+    OptionSpec{"--rows", "", "LIST", "512", "bench",
+               "rows of a prefill pass; 1: decoding; without --batch nothing else is measured",
                [](Options& o, std::string_view t) { return set_text(o.rows, t); }},
+    OptionSpec{"--batch", "", "LIST", "1,2,4,8", "bench",
+               "sequences that decode at once; without --rows nothing else is measured",
+               [](Options& o, std::string_view t) { return set_text(o.batch, t); }},
+    OptionSpec{"-o,--output", "", "FORM", "table on a terminal", "bench",
+               "json or table, on standard output",
+               [](Options& o, std::string_view t) { return set_output(o.output, t); }},
     OptionSpec{
         "--repetitions", "", "N", "3", "bench", "samples of each; the median is reported",
         [](Options& o, std::string_view t) { return set_number(o.repetitions, t, 1, 1000); }},
@@ -267,7 +308,7 @@ constexpr std::array kOptions = {
         "--reset", "", "on|off", "off", "cache", "drop the entries instead of showing them",
         [](Options& o, std::string_view t) { return set_switch(o.reset, t.empty() ? "on" : t); }},
     OptionSpec{"--isa", "REPRISE_FORCE_ISA", "NAME", "the best", kModel,
-               "kernels to use: scalar or avx2 (the answers are the same)",
+               "kernels to use: scalar, avx2 or avx512 (the answers are the same)",
                [](Options& o, std::string_view t) { return set_text(o.isa, t); }},
     OptionSpec{"--log-level", "REPRISE_LOG_LEVEL", "LEVEL", "info", kAll,
                "debug, info, warn, error or off",

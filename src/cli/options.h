@@ -16,8 +16,9 @@ namespace reprise {
 
 struct Options {
   std::string model;
-  int threads = 0;  // 0: what the machine or container allows
-  std::string isa;  // "": the best one
+  int threads = 0;                 // 0: what the machine or container allows
+  std::vector<int> thread_counts;  // all that --threads names; more than one: bench only
+  std::string isa;                 // "": the best one
   std::string log_level = "info";
 
   std::string host = "127.0.0.1";
@@ -44,6 +45,7 @@ struct Options {
   int step_ms = 250;
   int decode_ms = 100;
   int prefill_rows = 512;
+  Speculation speculation = Speculation::ngram;
 
   std::string prompt;
   std::string system;
@@ -55,9 +57,11 @@ struct Options {
   std::int64_t seed = -1;  // -1: drawn
   bool chat = false;
 
-  std::string depths = "0,512,2048";
-  std::string rows = "1,512";
+  std::string depths = "0,512,2048,8192";
+  std::string rows;   // "": bench_plan.h
+  std::string batch;  // "": bench_plan.h
   int repetitions = 3;
+  std::string output;    // "": a table on a terminal, else JSON
   std::string scenario;  // "": measure passes
   bool check = false;
 

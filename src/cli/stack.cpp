@@ -48,6 +48,7 @@ Result<EngineOptions> engine_options_from(const Options& options, const ModelCon
   engine.prefill_rows_max = options.prefill_rows;
   engine.step_target_ms = options.step_ms;
   engine.decode_target_ms = options.decode_ms;
+  engine.speculation = options.speculation;
   engine.kv_type = options.kv_type;
   engine.kv_budget_bytes =
       options.cache_bytes > 0 ? options.cache_bytes : memory_available_bytes() / 2;
@@ -74,6 +75,12 @@ Result<Stack> Stack::load(const Options& options) {
   if (options.model.empty()) {
     return fail(Errc::invalid_argument,
                 "no model given: -m FILE.gguf or -m FOLDER, or REPRISE_MODEL", "--model");
+  }
+  if (options.thread_counts.size() > 1) {
+    return fail(Errc::invalid_argument,
+                fmt::format("got {} numbers, expected 1: only bench takes a list",
+                            options.thread_counts.size()),
+                "--threads");
   }
   Stack stack;
   Result<const kernels::KernelTable*> kernels = kernels::choose_kernels(options.isa);

@@ -59,32 +59,59 @@ def test_inspect_shows_span_groups_and_types(servers, model):
     assert ("Q4_1" in done.stdout) == (model == "smollm2")
 
 
-@pytest.mark.parametrize("model", ["smollm2"], indirect=True)
-def test_bench_reports_json_with_a_stable_hash(servers, model):
-    flags = [
-        "bench",
-        "-m",
-        servers.model_path(model),
-        "--depths",
-        "0,70",
-        "--rows",
-        "1,16",
-        "--repetitions",
-        "1",
-        "--log-level",
-        "off",
-    ]
-    reports = [json.loads(run(servers, *flags).stdout) for _ in range(2)]
-    assert [(r["depth"], r["rows"]) for r in reports[0]["results"]] == [
-        (0, 1),
-        (0, 16),
-        (70, 1),
-        (70, 16),
-    ]
-    assert all(
-        r["milliseconds"] > 0 and r["tokens_per_second"] > 0 for r in reports[0]["results"]
+def bench(servers, model, *arguments, **environment):
+    flags = ["bench", "-m", servers.model_path(model), "--repetitions", "1", "--log-level", "off"]
+    done = subprocess.run(
+        [servers.binary(), *flags, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, **environment},
     )
-    assert reports[0]["logits_hash"] == reports[1]["logits_hash"]
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("model", ["smollm2"], indirect=True)
+def test_bench_measures_what_was_asked_for_with_one_hash(servers, model):
+    cells = ["--depths", "0,70,1000000", "--rows", "1,16"]
+    first = json.loads(bench(servers, model, *cells, "--threads", "1"))
+    second = json.loads(bench(servers, model, *cells, "--threads", "2,1", "--batch", "3"))
+    narrow = json.loads(bench(servers, model, *cells, REPRISE_FORCE_ISA="avx2"))
+    assert [(r["kind"], r["depth"], r["rows"], r["batch"]) for r in first["results"]] == [
+        ("decode", 0, 1, 1),
+        ("prefill", 0, 16, 1),
+        ("decode", 70, 1, 1),
+        ("prefill", 70, 16, 1),
+    ]
+    assert {(r["threads"], r["batch"]) for r in second["results"] if r["rows"] == 1} == {
+        (2, 1),
+        (2, 3),
+        (1, 1),
+        (1, 3),
+    }
+    assert first["depths_left_out"] == [1000000]
+    for result in first["results"] + second["results"]:
+        assert 0 < result["milliseconds_best"] <= result["milliseconds"]
+        assert result["tokens_per_second"] > 0
+        assert ("overhead" in result) == (result["kind"] == "decode")
+    assert first["logits_hash"] == second["logits_hash"] == narrow["logits_hash"]
+    memory = first["memory"]
+    assert abs(memory["resident_bytes"] / memory["stored_bytes"] - 1) <= 0.03
+    size = os.path.getsize(servers.model_path(model))
+    assert first["load"]["file_bytes"] == size
+    assert first["load"]["ratio"] > 0
+    assert 0 < memory["bytes_per_token"] < size
+
+
+@pytest.mark.parametrize("model", ["smollm2"], indirect=True)
+def test_bench_prints_a_table_when_asked(servers, model):
+    table = bench(servers, model, "--depths", "0", "--rows", "1,16", "--output", "table")
+    assert re.search(r"^decode +0 +1 +1 +\d+ +[\d.]+ +[\d.]+", table, re.M), table
+    assert re.search(r"^prefill +0 +16 +1 ", table, re.M), table
+    assert re.search(r"^load .* x a plain read of the \d+ MiB", table, re.M), table
+    assert re.search(r"^logits [0-9a-f]{32}$", table, re.M), table
 
 
 def test_a_truncated_model_ends_in_one_line(servers, model, tmp_path):

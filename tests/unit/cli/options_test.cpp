@@ -15,7 +15,7 @@ using Words = std::vector<std::string>;
 
 TEST(Options, ServeTakesItsFlags) {
   const auto parsed = parse_command_line({"serve", "-m", "x.gguf", "--port", "1234",
-                                          "--prompt-cache=off", "--kv-type", "bf16",
+                                          "--prompt-cache=off", "--kv-type", "int8",
                                           "--prompt-cache-capacity", "2GiB", "--api-key", "a,b"});
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   ASSERT_NE(parsed->command, nullptr);
@@ -23,7 +23,7 @@ TEST(Options, ServeTakesItsFlags) {
   EXPECT_EQ(parsed->options.model, "x.gguf");
   EXPECT_EQ(parsed->options.port, 1234);
   EXPECT_FALSE(parsed->options.prompt_cache);
-  EXPECT_EQ(parsed->options.kv_type, kernels::KvType::bf16);
+  EXPECT_EQ(parsed->options.kv_type, kernels::KvType::int8);
   EXPECT_EQ(parsed->options.cache_bytes, std::size_t{2} << 30);
   EXPECT_EQ(parsed->options.api_keys, (Words{"a", "b"}));
 }
