@@ -1,0 +1,1 @@
+# What tools/versus and tools/kl are made of.
