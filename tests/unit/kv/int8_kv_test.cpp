@@ -16,12 +16,12 @@ namespace {
 
 using kernels::KvShape;
 using kernels::KvType;
-using test::kA;
 using test::chain_of;
 using test::chunk;
 using test::counting;
 using test::extend;
 using test::holds_identities;
+using test::kA;
 using test::kStandard;
 using test::sequence_of;
 using test::tiny_layout;
