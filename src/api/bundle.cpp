@@ -1,6 +1,7 @@
 // Loading a model, and prompts in its own form.
 #include "api/bundle.h"
 
+#include <exception>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -28,31 +29,69 @@ std::optional<ChatTemplate> compile_template(std::string_view source) {
   return std::move(*compiled);
 }
 
+// The name of the split rules, tried on a vocabulary of one token: an unknown one is told before
+// the weights are packed. Errors: as Tokenizer::from_vocabulary, naming the key.
+Status check_pre_tokenizer(const Vocabulary& vocabulary) {
+  if (vocabulary.kind != VocabularyKind::merges) return {};
+  const Vocabulary small{.kind = VocabularyKind::merges,
+                         .tokens = {"a"},
+                         .scores = {},
+                         .types = {TokenType::normal},
+                         .merges = {},
+                         .pre_tokenizer = vocabulary.pre_tokenizer,
+                         .bos = {},
+                         .eos = {},
+                         .unknown = {}};
+  const Result<Tokenizer> made = Tokenizer::from_vocabulary(small);
+  if (made) return {};
+  constexpr const char* kKey = "tokenizer.ggml.pre";
+  return fail(made.error().code, fmt::format("{}: {}", kKey, made.error().message), kKey);
+}
+
 // Makes the tokenizer of a GGUF file on a thread of its own: of a large vocabulary that takes
 // longer than loading the weights. It reads the file through a view of its own.
 class TokenizerThread {
  public:
-  // Errors: as Checkpoint::open and read_vocabulary.
-  static Result<std::unique_ptr<TokenizerThread>> start(const std::filesystem::path& path) {
+  // `weights` is what was opened at `path` before. Errors: as Checkpoint::open, read_vocabulary and
+  // check_pre_tokenizer; io when another file lies there by now.
+  static Result<std::unique_ptr<TokenizerThread>> start(const std::filesystem::path& path,
+                                                        const GgufFile& weights) {
     TRY_ASSIGN(Checkpoint file, Checkpoint::open(path));
+    if (!is_same_file(file.gguf(), weights)) {
+      return fail(Errc::io, fmt::format("{}: got another file when opened for its tokenizer, "
+                                        "expected the one opened for its weights",
+                                        path.string()));
+    }
     TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(*file.gguf()));
+    TRY(check_pre_tokenizer(vocabulary));
     auto thread = std::make_unique<TokenizerThread>(std::move(file), std::move(vocabulary));
-    thread->thread_ = std::jthread([self = thread.get()] {
-      self->made_.emplace(Tokenizer::from_vocabulary(self->vocabulary_));
-    });
+    thread->thread_ = std::jthread([self = thread.get()] { self->make(); });
     return thread;
   }
   TokenizerThread(Checkpoint file, Vocabulary vocabulary)
       : file_(std::move(file)), vocabulary_(std::move(vocabulary)) {}
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // Waits for the tokenizer. Errors: as Tokenizer::from_vocabulary.
+  // Waits for the tokenizer. Errors: as Tokenizer::from_vocabulary; exhausted.
   Result<Tokenizer> take() {
     thread_.join();
     return std::move(*made_);
   }
 
  private:
+  static bool is_same_file(const GgufFile* file, const GgufFile& weights) {
+    return file != nullptr && file->file() != nullptr && weights.file() != nullptr &&
+           file->file()->is_same_file(*weights.file());
+  }
+  // A library's exception, such as memory that the system does not give, would end the program.
+  void make() {
+    try {
+      made_.emplace(Tokenizer::from_vocabulary(vocabulary_));
+    } catch (const std::exception& error) {
+      made_.emplace(fail(Errc::exhausted, fmt::format("tokenizer: {}", error.what())));
+    }
+  }
+
   Checkpoint file_;
   Vocabulary vocabulary_;
   std::optional<Result<Tokenizer>> made_;
@@ -96,7 +135,7 @@ Result<Bundle> Bundle::load(const std::filesystem::path& path, ThreadPool& pool,
   const bool is_gguf = checkpoint->format() == CheckpointFormat::gguf;
   std::unique_ptr<TokenizerThread> thread;
   if (is_gguf) {
-    TRY_ASSIGN(thread, TokenizerThread::start(path));
+    TRY_ASSIGN(thread, TokenizerThread::start(path, *checkpoint->gguf()));
     const Vocabulary& vocabulary = thread->vocabulary();
     TRY(bundle.read_gguf_text(*checkpoint->gguf(), vocabulary, template_source));
     options.vocabulary = static_cast<int>(vocabulary.tokens.size());

@@ -36,13 +36,13 @@ class Descriptor {
   int value_;
 };
 
-Result<std::size_t> regular_file_size(int descriptor, const std::filesystem::path& path) {
+Result<struct stat> regular_file_status(int descriptor, const std::filesystem::path& path) {
   struct stat status = {};
   if (::fstat(descriptor, &status) != 0) return system_error("examine", path);
   if (!S_ISREG(status.st_mode)) {
     return fail(Errc::invalid_argument, fmt::format("{} is not a regular file", path.string()));
   }
-  return static_cast<std::size_t>(status.st_size);
+  return status;
 }
 
 }  // namespace
@@ -51,20 +51,24 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK: a named pipe without a writer is refused, not waited for.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return system_error("open", path);
-  TRY_ASSIGN(const std::size_t size, regular_file_size(file.get(), path));
+  TRY_ASSIGN(const struct stat status, regular_file_status(file.get(), path));
+  const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return fail(Errc::unsupported, fmt::format("{} is empty", path.string()));
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) return system_error("map", path);
-  return MappedFile(path, static_cast<const std::byte*>(data), size);
+  const Identity identity{.device = status.st_dev, .number = status.st_ino};
+  return MappedFile(path, identity, static_cast<const std::byte*>(data), size);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
+      identity_(other.identity_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(identity_, other.identity_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;

@@ -25,6 +25,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
+  // Whether both map one file of the system, with the same size when they were opened.
+  bool is_same_file(const MappedFile& other) const {
+    return identity_ == other.identity_ && size_ == other.size_;
+  }
 
   // Brings [offset, offset + size) into memory: one call instead of a page fault every few pages.
   void prefetch(std::size_t offset, std::size_t size) const;
@@ -34,10 +38,15 @@ class MappedFile {
   void release(std::size_t offset, std::size_t size) const;
 
  private:
-  MappedFile(std::filesystem::path path, const std::byte* data, std::size_t size)
-      : path_(std::move(path)), data_(data), size_(size) {}
+  struct Identity {
+    std::uint64_t device = 0, number = 0;  // st_dev, st_ino
+    bool operator==(const Identity&) const = default;
+  };
+  MappedFile(std::filesystem::path path, Identity identity, const std::byte* data, std::size_t size)
+      : path_(std::move(path)), identity_(identity), data_(data), size_(size) {}
 
   std::filesystem::path path_;
+  Identity identity_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -2,7 +2,9 @@
 #include "base/thread_pool.h"
 
 #include <chrono>
+#include <exception>
 #include <immintrin.h>
+#include <utility>
 
 #include "base/check.h"
 
@@ -58,7 +60,7 @@ void ThreadPool::run_tasks(int tasks, Task task, void* context) {
   context_ = context;
   if (tasks == 1 || workers_.empty()) {
     for (int index = 0; index < tasks; index++) run_task(index, 0);
-    return;
+    return tell_failure();
   }
   unfinished_.store(tasks, std::memory_order_relaxed);
   const auto count = static_cast<std::uint64_t>(tasks);
@@ -73,6 +75,7 @@ void ThreadPool::run_tasks(int tasks, Task task, void* context) {
   for (int left = unfinished_.load(std::memory_order_acquire); left != 0;) {
     left = wait_for_change(unfinished_, left);
   }
+  tell_failure();
 }
 
 // The first task that nobody has claimed, or -1.
@@ -108,7 +111,21 @@ int ThreadPool::claim(int worker) {
   return task;
 }
 
+// What a library threw in a task is thrown again to the caller, when no task runs any more.
 void ThreadPool::run_task(int task, int worker) {
+  try {
+    run_timed(task, worker);
+  } catch (...) {
+    if (!has_failed_.exchange(true, std::memory_order_relaxed)) failure_ = std::current_exception();
+  }
+}
+
+void ThreadPool::tell_failure() {
+  if (!has_failed_.exchange(false, std::memory_order_relaxed)) return;
+  std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void ThreadPool::run_timed(int task, int worker) {
   if (busy_.empty()) {
     task_(context_, task, worker);
     return;

@@ -5,6 +5,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -23,7 +24,8 @@ class ThreadPool {
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls run(task, worker) once for every task in [0, tasks); worker is in [0, threads()).
-  // Returns when all are done. One caller at a time; not reentrant.
+  // Returns when all are done; what a library threw in a task is then thrown again, the first of
+  // several. One caller at a time; not reentrant.
   template <class Run>
   void parallel_for(int tasks, Run&& run) {
     using Callable = std::remove_reference_t<Run>;
@@ -58,6 +60,8 @@ class ThreadPool {
   int claim_last(Run& run);
   int claim(int worker);
   void run_task(int task, int worker);
+  void run_timed(int task, int worker);
+  void tell_failure();
   void run_claimed(int worker);
   void serve(int worker);
 
@@ -67,7 +71,9 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
   Task task_ = nullptr;
   void* context_ = nullptr;
-  std::vector<Busy> busy_;  // one a thread; empty when nobody measures
+  std::atomic<bool> has_failed_{false};
+  std::exception_ptr failure_;  // of the task that set has_failed_
+  std::vector<Busy> busy_;      // one a thread; empty when nobody measures
   std::vector<std::thread> workers_;
 };
 

@@ -113,7 +113,9 @@ Status set_threads(Options& options, std::string_view text) {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     TRY(set_number(options.threads, text.substr(at, end - at), 1, 1024));
-    options.thread_counts.push_back(options.threads);
+    if (std::ranges::find(options.thread_counts, options.threads) == options.thread_counts.end()) {
+      options.thread_counts.push_back(options.threads);
+    }
     at = end + 1;
   }
   options.threads = options.thread_counts.front();

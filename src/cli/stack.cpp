@@ -2,6 +2,8 @@
 #include "cli/stack.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 #include <unistd.h>
 #include <utility>
 
@@ -22,8 +24,10 @@ class ProgressLine {
     if (percent / step == shown_ / step && percent != 100) return;
     if (percent == shown_) return;
     shown_ = percent;
-    fmt::print(stderr, "{}packing weights {:3} % of {} MiB{}", terminal_ ? "\r" : "", percent,
-               total >> 20, terminal_ && percent != 100 ? "" : "\n");
+    const std::string line =
+        fmt::format("{}packing weights {:3} % of {} MiB{}", terminal_ ? "\r" : "", percent,
+                    total >> 20, terminal_ && percent != 100 ? "" : "\n");
+    std::fputs(line.c_str(), stderr);  // fmt::print throws where nothing can be written
     std::fflush(stderr);
   }
 
@@ -66,7 +70,9 @@ Result<EngineOptions> engine_options_from(const Options& options, const ModelCon
 
 int report(const Error& error) {
   const bool named = !error.field.empty() && error.message.find(error.field) == std::string::npos;
-  fmt::print(stderr, "reprise: {}{}\n", named ? error.field + ": " : "", error.message);
+  const std::string line =
+      fmt::format("reprise: {}{}\n", named ? error.field + ": " : "", error.message);
+  std::fputs(line.c_str(), stderr);  // where nothing can be written, the exit code still tells
   return 1;
 }
 

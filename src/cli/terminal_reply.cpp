@@ -4,8 +4,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <mutex>
 #include <random>
+#include <string>
 
 #include <fmt/core.h>
 
@@ -108,11 +110,11 @@ Result<TerminalReply> print_reply(Stack& stack, const Options& options, Prepared
 void print_summary(const SequenceEnd& end) {
   const double seconds = end.timings.decode_ms / 1000;
   const auto tokens = static_cast<double>(end.usage.completion_tokens);
-  fmt::print(
-      stderr,
+  const std::string line = fmt::format(
       "[{} prompt tokens, {} cached, first token after {:.0f} ms; {} tokens at {:.1f} tokens/s]\n",
       end.usage.prompt_tokens, end.usage.cached_tokens, end.timings.prefill_ms,
       end.usage.completion_tokens, seconds > 0 ? tokens / seconds : 0.0);
+  std::fputs(line.c_str(), stderr);  // the answer stands, whether this can be written or not
 }
 
 }  // namespace reprise

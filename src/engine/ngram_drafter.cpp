@@ -11,7 +11,8 @@ constexpr std::size_t kFirstSlots = 64;  // powers of two
 std::size_t hash_pair(TokenId first, TokenId second) {
   const std::uint64_t pair =
       std::uint64_t{static_cast<std::uint32_t>(first)} << 32 | static_cast<std::uint32_t>(second);
-  return static_cast<std::size_t>((pair * 0x9E3779B97F4A7C15) >> 20);  // golden ratio
+  const std::uint64_t product = pair * 0x9E3779B97F4A7C15;  // golden ratio
+  return static_cast<std::size_t>(product ^ (product >> 32));  // low bits know both tokens
 }
 
 // How many tokens up to `end` equal those up to the last one, at most `most`.

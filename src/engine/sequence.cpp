@@ -68,6 +68,7 @@ bool Sequence::is_late(EngineClock::time_point now) const {
 }
 
 void Sequence::release_pages(PagePool& pool) {
+  cache.give_back();  // a claim on a shared page would outlive us: who goes on there would copy it
   cache = SequenceCache(pool);
   path = PromptCache::Path();
   restored = 0;

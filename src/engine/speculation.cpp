@@ -2,6 +2,7 @@
 #include "engine/speculation.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace reprise {
 namespace {
@@ -16,6 +17,8 @@ constexpr double kRowCost = 0.08;             // of a step without drafts, befor
 constexpr double kLeastRowCost = 0.01;        // of a step, whatever was measured: nothing is free
 constexpr std::size_t kStepsRemembered = 64;  // without a measurement
 constexpr double kLeastGain = 1.02;           // less is not worth a risk
+// Of a step without drafts: where several sequences decode, one's drafts must not hold up the rest.
+constexpr double kLongestStep = 1.25;
 
 }  // namespace
 
@@ -82,10 +85,13 @@ std::array<double, kDraftRowsMax + 1> StepCosts::costs(int sequences) const {
     costs[static_cast<std::size_t>(drafted)] = ms;
     below = drafted;
   }
+  // Beyond, in proportion; and at most twice as many at a time: a guess may be far off.
   const double from = below < 0 ? 1 : costs[static_cast<std::size_t>(below)];
+  const int known = std::max(below, 0);
   for (int beyond = below + 1; beyond <= kDraftRowsMax; beyond++) {
     costs[static_cast<std::size_t>(beyond)] =
-        from * (1 + kRowCost * beyond) / (1 + kRowCost * std::max(below, 0));
+        beyond <= 2 * known + 1 ? from * (1 + kRowCost * beyond) / (1 + kRowCost * known)
+                                : std::numeric_limits<double>::infinity();
   }
   const double least = kLeastRowCost * costs[0];
   for (std::size_t i = 1; i < costs.size(); i++) {
@@ -113,8 +119,10 @@ std::vector<int> plan_drafts(std::span<const std::vector<double>> chances, const
   const auto cost = costs.costs(static_cast<int>(chances.size()));
   double tokens = static_cast<double>(chances.size());
   double best = tokens / cost[0] * kLeastGain;
+  const double longest = chances.size() > 1 ? cost[0] * kLongestStep : cost.back();
   std::size_t count = 0;
   for (std::size_t i = 0; i < rows.size(); i++) {
+    if (cost[i + 1] > longest) break;
     tokens += rows[i].chance;
     if (tokens / cost[i + 1] <= best) continue;
     best = tokens / cost[i + 1];

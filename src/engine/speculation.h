@@ -36,7 +36,8 @@ class GuessRecord {
 class StepCosts {
  public:
   void observe(int sequences, int drafted, double elapsed_ms);
-  // By drafted rows: each costs something. Where nothing was measured: in proportion.
+  // By drafted rows: each costs something. Where nothing was measured: in proportion, and infinity
+  // beyond twice as many as were.
   std::array<double, kDraftRowsMax + 1> costs(int sequences) const;
 
  private:
@@ -53,7 +54,8 @@ class StepCosts {
 };
 
 // How many tokens of each sequence's draft a step should forward, so that it gives the most tokens
-// for its time. chances[i]: of each token of sequence i's draft, where those before it come true.
+// for its time; where several decode, without making it much longer. chances[i]: of each token of
+// sequence i's draft, where those before it come true.
 std::vector<int> plan_drafts(std::span<const std::vector<double>> chances, const StepCosts& costs);
 
 }  // namespace reprise

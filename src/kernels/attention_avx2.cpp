@@ -11,7 +11,7 @@
 
 namespace reprise::kernels::avx2 {
 // 12 of 16 registers hold sums, two a column.
-inline constexpr int kTileRows = 6;
+inline constexpr int kQueryRows = 6;
 inline constexpr int kTileSums = 6;
 }  // namespace reprise::kernels::avx2
 

@@ -12,7 +12,7 @@
 
 namespace reprise::kernels::avx512 {
 // 24 of 32 registers hold sums.
-inline constexpr int kTileRows = 6;
+inline constexpr int kQueryRows = 6;
 inline constexpr int kTileSums = 24;
 }  // namespace reprise::kernels::avx512
 

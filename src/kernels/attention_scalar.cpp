@@ -4,7 +4,7 @@
 #include "kernels/float8_scalar.h"
 
 namespace reprise::kernels::scalar {
-inline constexpr int kTileRows = 2;  // six take over a minute to compile
+inline constexpr int kQueryRows = 2;  // six take over a minute to compile
 inline constexpr int kTileSums = 2;
 }  // namespace reprise::kernels::scalar
 

@@ -26,12 +26,13 @@ constexpr std::array<std::string_view, 4> kIgnoredStarts = {"mtp.", "v.", "mm.",
 // Everything that shapes a key or a value besides the weights, as text.
 std::string describe(const ModelConfig& config) {
   std::string text = fmt::format(
-      "numeric {} family {} hidden {} epsilon {:a} {:a} embedding_scale {:a} logits {:a} {:a} "
+      "numeric {} family {} activation {} hidden {} epsilon {:a} {:a} embedding_scale {:a} logits "
+      "{:a} {:a} "
       "layer_input {} {} {:a} gate {} experts {} {} {} {} {} {:a} query_key_norm {} temperature "
       "{:a} {:a}\n",
-      kernels::kNumericVersion, config.family, config.hidden, config.norm_epsilon,
-      config.post_norm_epsilon, config.embedding_scale, config.logit_scale, config.final_softcap,
-      config.layer_input, config.layer_input_rows, config.layer_input_scale,
+      kernels::kNumericVersion, config.family, std::to_underlying(config.activation), config.hidden,
+      config.norm_epsilon, config.post_norm_epsilon, config.embedding_scale, config.logit_scale,
+      config.final_softcap, config.layer_input, config.layer_input_rows, config.layer_input_scale,
       config.has_attention_gate, config.experts.count, config.experts.used,
       config.experts.feed_forward, config.experts.has_sigmoid_scores, config.experts.normalises,
       config.experts.weight_scale, config.has_query_key_norm, config.temperature_scale,

@@ -77,6 +77,7 @@ void WeightPacker::cut_jobs() {
       const std::uintptr_t page = page_of(jobs_[job].panels + begin * size);
       while (end < count && page_of(jobs_[job].panels + end * size) == page) end++;
       add_piece({.job = static_cast<int>(job), .begin = begin, .end = end}, page != last_page);
+      jobs_[job].pieces_left++;
       last_page = page;
     }
   }
@@ -132,7 +133,7 @@ void WeightPacker::run(ThreadPool& pool, const LoadProgress& progress) {
 // A stretch of rows is hashed, then packed, while it is in the cache. Its file pages come in one
 // go, and leave when they were read.
 void WeightPacker::pack(const Piece& piece) {
-  const Job& job = jobs_[static_cast<std::size_t>(piece.job)];
+  Job& job = jobs_[static_cast<std::size_t>(piece.job)];
   const int end = static_cast<int>(piece.end);
   int panel = static_cast<int>(piece.begin);
   const bool in_order = job.source.step == 0;
@@ -149,6 +150,17 @@ void WeightPacker::pack(const Piece& piece) {
     panel = next;
   }
   if (file != nullptr) file->release(offset, bytes_of(piece));
+  if (!in_order) release_turned(job);
+}
+
+// Every piece of a turned matrix reads from all of its file pages: they leave with the last one.
+void WeightPacker::release_turned(Job& job) {
+  if (std::atomic_ref(job.pieces_left).fetch_sub(1, std::memory_order_relaxed) > 1) return;
+  const StoredTensor& tensor = *job.origin.tensor;
+  const auto skipped = static_cast<std::size_t>(job.source.bytes.data() - tensor.bytes.data());
+  if (const MappedFile* const file = checkpoint_->file(tensor); file != nullptr) {
+    file->release(tensor.offset + skipped, job.source.bytes.size());
+  }
 }
 
 // The chunks that begin in bytes [begin, end) of a matrix.

@@ -57,6 +57,7 @@ class WeightPacker {
     kernels::PanelMatrix target;
     std::uint8_t* panels = nullptr;
     Origin origin;
+    int pieces_left = 0;  // to be packed, by any thread
 
     // Bytes of the source before a panel.
     std::size_t source_bytes(int panel) const;
@@ -78,6 +79,7 @@ class WeightPacker {
   void add_piece(const Piece& piece, bool starts_group);
   std::size_t bytes_of(const Piece& piece) const;
   void pack(const Piece& piece);
+  void release_turned(Job& job);
   void hash(const Piece& piece);
   void hash_between(const Origin& origin, std::size_t begin, std::size_t end);
 

@@ -13,7 +13,8 @@ namespace {
 using kernels::PanelMatrix;
 using kernels::WeightType;
 
-constexpr int kAffineUnit = 32;  // columns come in multiples of it
+constexpr int kColumnsMax = 1 << 18;  // the matrix kernels' tables are made for
+constexpr int kAffineUnit = 32;       // columns come in multiples of it
 
 std::unexpected<Error> wrong_shape(const StoredTensor& tensor,
                                    std::span<const std::int64_t> expected) {
@@ -46,6 +47,14 @@ Result<kernels::ScaleType> common_scale_type(const StoredTensor& scales,
 }
 
 // What the stored tensor's shape must be: [count,] rows, columns.
+Status check_columns(const std::string& name, int columns) {
+  if (columns <= kColumnsMax) return {};
+  return fail(Errc::unsupported,
+              fmt::format("tensor {}: got rows of {} columns, expected at most {}", name, columns,
+                          kColumnsMax),
+              name);
+}
+
 std::vector<std::int64_t> shape_of(int count, std::int64_t rows, std::int64_t columns) {
   std::vector<std::int64_t> shape = {rows, columns};
   if (count > 0) shape.insert(shape.begin(), count);
@@ -221,6 +230,7 @@ Result<std::vector<WeightLoader::Source>> WeightLoader::turned_slices(const std:
 }
 
 Result<Linear> WeightLoader::linear(const std::string& name, int outputs, int inputs) {
+  TRY(check_columns(name, inputs));
   TRY_ASSIGN(const auto sources, slices(names_.stored(name), ".weight",
                                         {.outputs = outputs, .total = outputs, .inputs = inputs}));
   Linear linear = pack_linear(sources[0], target_of(sources[0].matrix));
@@ -231,12 +241,14 @@ Result<Linear> WeightLoader::linear(const std::string& name, int outputs, int in
 }
 
 Result<Linear> WeightLoader::float_linear(const std::string& name, int outputs, int inputs) {
+  TRY(check_columns(name, inputs));
   TRY_ASSIGN(const auto sources, slices(names_.stored(name), ".weight",
                                         {.outputs = outputs, .total = outputs, .inputs = inputs}));
   return pack_linear(sources[0], PanelMatrix{WeightType::f32, outputs, inputs});
 }
 
 Result<Linear> WeightLoader::first_rows(const std::string& name, int count, int inputs) {
+  TRY(check_columns(name, inputs));
   TRY_ASSIGN(const auto sources,
              slices(names_.stored(name), ".weight", {.outputs = count, .inputs = inputs}));
   return pack_linear(sources[0], target_of(sources[0].matrix));

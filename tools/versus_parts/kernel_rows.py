@@ -1,15 +1,21 @@
 # The kernel rows: reprise_kernel_bench's bars, one run for each instruction set.
 import re
 import subprocess
-import sys
 
 from versus_parts import machine
 
 # A line of its table of bars: name, bar, aim, median of the cases, worst, unit, verdict, case.
 BAR_LINE = re.compile(
-    r"^(?P<name>avx\S* .*?\S) +(?P<bar>\d+\.\d+) +(?P<aim>\d+\.\d+) +(?P<median>\d+\.\d+) +"
-    r"(?P<worst>\d+\.\d+) (?P<unit>x ik|of FMA peak|of bandwidth) +(?P<verdict>holds|MISSED): "
-    r"(?P<missed>\d+) of (?P<cases>\d+) below; worst (?P<case>\S+)$", re.M)
+    r"^(?P<name>avx\S* .*?\S) +(?P<bar>\d+\.\d+) +(?P<aim>\d+\.\d+) +(?P<median>\d+\.\d+|-?nan) +"
+    r"(?P<worst>\d+\.\d+|-?nan) (?P<unit>x ik|of FMA peak|of bandwidth) +"
+    r"(?P<verdict>holds|MISSED): (?P<missed>\d+) of "
+    r"(?P<cases>\d+) below; worst (?P<case>\S+)$", re.M)
+
+# The same for cases that had no peer.
+SKIPPED_LINE = re.compile(
+    r"^(?P<name>avx\S* .*?\S) +\d+\.\d+ +\d+\.\d+ skipped: (?P<cases>\d+) cases without a "
+    r"peer$", re.M)
+ROOMS = ("base", "kernels")  # of src, what reprise_kernel_bench is made of
 
 
 def run_bench(options, layout, isa, folder):
@@ -32,7 +38,10 @@ def run_bench(options, layout, isa, folder):
 
 
 def measure(options, layout, isa, folder):
-    """Rows of the table: dictionaries as speed.py's, with cases in place of rounds."""
+    """(rows, bars not run): dictionaries as speed.py's with cases in place of rounds, and names.
+
+    Not run are also bars that only some of their cases could be held to.
+    """
     text = run_bench(options, layout, isa, folder)
     rows = []
     for match in BAR_LINE.finditer(text):
@@ -43,11 +52,12 @@ def measure(options, layout, isa, folder):
             "isa": isa, "bar": float(found["bar"]), "aim": float(found["aim"]),
             "ratio": float(found["median"]), "held": float(found["worst"]),
             "unit": found["unit"], "peer": "ik_llama.cpp" if found["unit"] == "x ik" else "limit",
+            "contenders": ["ik_llama.cpp"] if found["unit"] == "x ik" else [],
             "spread": f"worst {found['worst']} of {found['cases']}", "worst_case": found["case"]})
     verdicts = len(re.findall(r" (?:holds|MISSED): ", text))
-    if not rows or len(rows) != verdicts:
+    skipped = [f"kernel {isa} {match['name'].split(' ', 1)[1]} ({match['cases']} cases without ik)"
+               for match in SKIPPED_LINE.finditer(text)]
+    if not rows or len(rows) != verdicts or len(skipped) != text.count(" skipped: "):
         raise SystemExit(f"{options.kernel_bench}: {verdicts} verdicts for {isa} in what it "
                          f"printed, {len(rows)} understood")
-    if not any(row["unit"] == "x ik" for row in rows):
-        print(f"versus: {isa}: the kernels were not compared with ik's", file=sys.stderr)
-    return rows
+    return rows, skipped

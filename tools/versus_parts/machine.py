@@ -4,8 +4,10 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 from pathlib import Path
 
+SOURCE_SUFFIXES = {".cpp", ".h", ".inc", ".c"}  # a changed CMakeLists.txt links nothing anew
 # How the peers' threads wait for one another. GNU OpenMP spins by default: nearly twice as fast as
 # sleeping on a quiet machine, many times slower where other programs want the CPUs.
 WAITING = {"default": {}, "passive": {"GOMP_SPINCOUNT": "0", "OMP_WAIT_POLICY": "passive"}}
@@ -37,15 +39,32 @@ def has_avx512_vnni():
     return {"avx512f", "avx512bw", "avx512vl", "avx512_vnni"} <= set(flags)
 
 
-def commit(root):
-    """The short commit of the checkout, with a plus when files differ from it."""
+def is_stale(root, program, rooms):
+    """Whether a source file is newer than the program; says so."""
+    built = Path(program).stat().st_mtime
+    for room in rooms:
+        for path in sorted((root / "src" / room).rglob("*")):
+            if path.suffix in SOURCE_SUFFIXES and path.stat().st_mtime > built:
+                print(f"{program} is older than {path.relative_to(root)}: commit marked with ?",
+                      file=sys.stderr, flush=True)
+                return True
+    return False
+
+
+def commit(root, program=None, rooms=(".",)):
+    """The short commit of the checkout, with a plus when files differ from it.
+
+    A question mark when `program`, which is measured, is older than a file of `rooms` of src.
+    """
     name = run(["git", "-C", root, "rev-parse", "--short", "HEAD"]).strip()
     changed = run(["git", "-C", root, "status", "--porcelain", "--", "src", "CMakeLists.txt"])
-    return name + ("+" if changed.strip() else "")
+    stale = program is not None and is_stale(root, program, rooms)
+    return name + ("+" if changed.strip() else "") + ("?" if stale else "")
 
 
-def describe(root):
-    return {"cpu": cpu_name(), "cpus": len(os.sched_getaffinity(0)), "commit": commit(root),
+def describe(root, program=None, rooms=(".",)):
+    return {"cpu": cpu_name(), "cpus": len(os.sched_getaffinity(0)),
+            "commit": commit(root, program, rooms),
             "date": datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")}
 
 

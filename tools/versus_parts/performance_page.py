@@ -2,7 +2,7 @@
 import json
 from pathlib import Path
 
-from versus_parts.rows import ROWS, figure, holds
+from versus_parts.rows import ROWS, figure, holds, only_peer, peer_text
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "performance.md"
@@ -26,8 +26,8 @@ def table_line(result):
     aim = f"{result['aim']:g}" if result["aim"] else "-"
     verdict = "" if not result["bar"] else "yes" if holds(result) else "**no**"
     return (f"| {result['title']} | {ISA_NAMES[result['isa']]} | {bar} | {aim} | "
-            f"{figure(result, 'ratio')}{unit} | {result['spread']} | {result['peer']} | {verdict} | "
-            f"{result['commit']} |")
+            f"{figure(result, 'ratio')}{unit} | {result['spread']} | {peer_text(result)} | "
+            f"{verdict} | {result['commit']} |")
 
 
 def speed_table():
@@ -39,7 +39,24 @@ def speed_table():
              f"whole-model rows, {newest['date']}.", "",
              "| what | instructions | bar | aim | measured | spread | peer | holds | "
              "commit |", "|---|---|---|---|---|---|---|---|---|"]
-    return lines + [table_line(result) for result in results]
+    lines += [table_line(result) for result in results]
+    if any(only_peer(result) for result in results):
+        lines += ["", "Where the peer is called the only one, the other took no part."]
+    names = {result["name"] for result in results}
+    missing = [f"{row.title}, {ISA_NAMES[row.isa]}" for row in ROWS
+               if row.bar and row.name not in names]
+    if missing:
+        lines += ["", f"Rows with a bar that have not been measured: {'; '.join(missing)}."]
+    if any(result["commit"].endswith("?") for result in results):
+        lines += ["", "A commit with ?: the program was older than a source file."]
+    return lines
+
+
+def agreement(hashes):
+    """Of our kernel sets' logits, by their hashes."""
+    if len(hashes) < 2:
+        return "one set only"
+    return "the same bytes" if len(set(hashes.values())) == 1 else "DIFFERENT BYTES"
 
 
 def kl_table():
@@ -56,7 +73,11 @@ def kl_table():
         lines.append(f"| {name} | {figures['mean_kl']:.5f} | {figures['kl_95_of_100']:.4f} | "
                      f"{figures['kl_largest']:.3f} | {100 * figures['top1_agreement']:.1f} % |")
     hashes = report["sha256_of_logits"]
-    words = "the same bytes" if len(set(hashes.values())) == 1 else "**different bytes**"
+    left_out = [isa for isa in report.get("kernel_sets", ()) if isa not in hashes]
+    words = f" (not run: {', '.join(left_out)})" if left_out else ""
+    if "llama.cpp" not in report["results"]:
+        words += "; llama.cpp was not measured"
+    words = agreement(hashes) + words
     return lines + ["", f"Ours with the kernel sets {', '.join(hashes)}: {words}."]
 
 
@@ -69,8 +90,15 @@ def replace(text, name, lines):
     return "\n".join([head + begin, *lines, end + tail])
 
 
+def require():
+    if not PAGE.exists():
+        raise SystemExit(f"no {PAGE}, whose tables are to be written: it belongs to the checkout "
+                         "(git restore docs/performance.md)")
+
+
 def update():
     """Writes what there are results for."""
+    require()
     parts = {name: lines for name, lines in (("versus speed", speed_table()), ("kl", kl_table()))
              if lines}
     if not parts:

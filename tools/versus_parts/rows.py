@@ -56,6 +56,20 @@ def holds(result):
     return share_of_bar(result) >= 1
 
 
+def only_peer(result):
+    """The peer of a whole-model row that no other took part in, else None; kernels have one."""
+    if result["unit"] != "x":
+        return None
+    contenders = result.get("contenders") or [
+        name for name in result["tokens_per_second"] if name != "ours"]
+    peers = {name.removesuffix(" -rtr") for name in contenders}  # repacked or not is one peer
+    return peers.pop() if len(peers) == 1 else None
+
+
+def peer_text(result):
+    return result["peer"] + (" (the only one)" if only_peer(result) else "")
+
+
 def figure(result, name):
     """A ratio as text; shares of a step are small."""
     return f"{result[name]:.{3 if result.get('at_most') else 2}f}"

@@ -29,17 +29,23 @@ def bench(options, *target):
     return json.loads(done.stdout)
 
 
-def run_ours(options, _log):
-    return bench(options, "-m", options.model, "--threads", str(options.threads))
+def bench_of(options, server):
+    with server as (url, process):
+        result = bench(options, "--url", url)
+        result["memory"].update(memory_of(process.pid))
+    return result
+
+
+def run_ours(options, log):
+    """Without speculation, as the peer; the server that `bench -m` starts would speculate."""
+    return bench_of(options, serving.our_server(options, options.model, "native", log))
 
 
 def run_peer(flags):
     def measure(options, log):
-        with serving.llama_server(options.llama_server, options.model, options.threads, flags,
-                                  log, machine.WAITING[options.waiting]) as (url, process):
-            result = bench(options, "--url", url)
-            result["memory"].update(memory_of(process.pid))
-        return result
+        return bench_of(options, serving.llama_server(
+            options.llama_server, options.model, options.threads, flags, log,
+            machine.WAITING[options.waiting]))
     return measure
 
 
@@ -101,7 +107,10 @@ def scenario(options):
         seconds = ", ".join(f"{name} {seconds_of(results[name]):.1f}" for name in names)
         print(f"round {number + 1}: seconds {seconds}", flush=True)
     print_comparison(rounds)
-    ratio = statistics.median(seconds_of(one["best"]) / seconds_of(one["ours"]) for one in rounds)
+    ratio = statistics.median(
+        min(seconds_of(one[name]) for name in names if name != "ours") / seconds_of(one["ours"])
+        for one in rounds)
     bar = AGENT_BAR if options.name == "agent" else 1.0
-    print(f"{options.name}: llama-server's best takes {ratio:.2f} times our time, bar {bar}")
-    sys.exit(1 if options.check and ratio < bar else 0)
+    print(f"{options.name}: llama-server with the faster of its flags, round by round, takes "
+          f"{ratio:.2f} times our time, bar {bar}")
+    sys.exit(1 if options.check and not ratio >= bar else 0)

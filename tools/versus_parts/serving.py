@@ -102,10 +102,15 @@ def complete(url, prompt, tokens):
         return json.load(reply)["usage"]["completion_tokens"]
 
 
-def eight_rate(url, number, sequences):
-    """Tokens a second of `sequences` greedy completions that run at once, prompts included.
+class EndedEarly(Exception):
+    """A sequence that generated too little: fewer than eight ran for a part of the time."""
 
-    The prompts are short and new each time; both servers get the same ones.
+
+def eight_sample(url, number, sequences):
+    """`sequences` greedy completions that run at once, prompts included.
+
+    (tokens a second, tokens of each). The prompts are short and new for each number; both servers
+    get the same ones.
     """
     prompts = [f"Letter {number}.{index} from the harbour, in which the old keeper tells of"
                for index in range(sequences)]
@@ -113,16 +118,14 @@ def eight_rate(url, number, sequences):
         begin = time.monotonic()
         counts = list(pool.map(lambda prompt: complete(url, prompt, EIGHT_TOKENS), prompts))
         seconds = time.monotonic() - begin
-    if min(counts) < EIGHT_TOKENS / 2:
-        raise SystemExit(f"a sequence ended after {min(counts)} of {EIGHT_TOKENS} tokens: {url}")
-    return sum(counts) / seconds
+    return sum(counts) / seconds, counts
 
 
 class EightAtOnce:
     """Both servers, kept running between samples: an idle one costs the other nothing."""
 
     def __init__(self, options, server, row, model, folder, waiting):
-        self.count, self.number = row.count, 0
+        self.count = row.count
         self.stack = contextlib.ExitStack()
         flags = ("-np", str(row.count), "-c", str(EIGHT_CONTEXT), "-fa", "on",
                  "-cram", "0", "--no-ui")
@@ -132,11 +135,18 @@ class EightAtOnce:
             "llama.cpp": self.stack.enter_context(
                 llama_server(server, model, options.threads, flags, folder / "eight-llama.log",
                              waiting))[0]}
+        self.counts = {name: {} for name in self.urls}  # tokens of each sequence, by number
         for name in self.urls:  # warm-up
-            eight_rate(self.urls[name], "0", row.count)
+            eight_sample(self.urls[name], "0", row.count)
 
     def rate(self, name, number):
-        return eight_rate(self.urls[name], number, self.count)
+        """Raises EndedEarly where a sequence is short by more than a tenth."""
+        rate, counts = eight_sample(self.urls[name], number, self.count)
+        self.counts[name][number] = counts
+        if min(counts) < 0.9 * EIGHT_TOKENS:
+            raise EndedEarly(f"{name} ended a sequence after {min(counts)} of {EIGHT_TOKENS} "
+                             "tokens")
+        return rate
 
     def close(self):
         self.stack.close()

@@ -2,6 +2,7 @@
 #include "bench/kernels/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include <fmt/core.h>
@@ -73,7 +74,7 @@ const char* verdict(const Figure& figure) {
   for (const Bar& bar : kBars) {
     if (!applies(bar, figure)) continue;
     if (bar.measure == Measure::ratio && figure.peer.empty()) continue;
-    if (measured(bar, figure) < bar.bar) return "MISS";
+    if (!(measured(bar, figure) >= bar.bar)) return "MISS";  // so is what is not a number
     word = "ok";
   }
   return word;
@@ -98,12 +99,17 @@ void print_figures(const Bench& bench) {
   }
 }
 
+// Whether `value` is further from its bar than `other`; nothing is further than not a number.
+bool is_worse(double value, double other) {
+  return !std::isnan(other) && !(value >= other);
+}
+
 // How the figures of one bar did.
 struct Outcome {
   int figures = 0;
   int without_peer = 0;
   int missed = 0;
-  std::vector<double> values;
+  std::vector<double> values;  // those that are numbers
   const Figure* worst = nullptr;
 };
 
@@ -117,11 +123,17 @@ Outcome hold(const Bar& bar, const Bench& bench) {
     }
     outcome.figures++;
     const double value = measured(bar, figure);
-    outcome.values.push_back(value);
-    outcome.missed += value < bar.bar;
-    if (outcome.worst == nullptr || value < measured(bar, *outcome.worst)) outcome.worst = &figure;
+    if (!std::isnan(value)) outcome.values.push_back(value);
+    outcome.missed += !(value >= bar.bar);
+    if (outcome.worst == nullptr || is_worse(value, measured(bar, *outcome.worst))) {
+      outcome.worst = &figure;
+    }
   }
   return outcome;
+}
+
+double median_of(const std::vector<double>& values) {
+  return values.empty() ? std::nan("") : spread_of(values).median;
 }
 
 std::string bar_name(const Bar& bar) {
@@ -139,33 +151,42 @@ bool print_report(const Bench& bench) {
   const Bar* worst_bar = nullptr;
   const Figure* worst = nullptr;
   bool all_held = true;
+  int bars_without_peer = 0;
   for (const Bar& bar : kBars) {
     Outcome outcome = hold(bar, bench);
     if (outcome.without_peer > 0) {
-      fmt::print("{:<34} {:>5.2f} {:>5.2f} skipped: {} cases without ik built for this ISA\n",
-                 bar_name(bar), bar.bar, bar.aim, outcome.without_peer);
+      fmt::print("{:<34} {:>5.2f} {:>5.2f} skipped: {} cases without a peer\n", bar_name(bar),
+                 bar.bar, bar.aim, outcome.without_peer);
+      bars_without_peer++;
     }
     if (outcome.figures == 0) continue;
     const double low = measured(bar, *outcome.worst);
     fmt::print("{:<34} {:>5.2f} {:>5.2f} {:>7.2f} {:>6.2f} {:<13} {}: {} of {} below; worst {}\n",
-               bar_name(bar), bar.bar, bar.aim, spread_of(outcome.values).median, low,
+               bar_name(bar), bar.bar, bar.aim, median_of(outcome.values), low,
                measure_name(bar.measure), outcome.missed == 0 ? "holds" : "MISSED", outcome.missed,
                outcome.figures, outcome.worst->name.text());
     all_held &= outcome.missed == 0;
-    if (worst == nullptr || low / bar.bar < measured(*worst_bar, *worst) / worst_bar->bar) {
+    if (worst == nullptr ||
+        is_worse(low / bar.bar, measured(*worst_bar, *worst) / worst_bar->bar)) {
       worst_bar = &bar;
       worst = outcome.worst;
     }
   }
+  if (bars_without_peer > 0) {
+    fmt::print(
+        "{} bars not held, or not by all their cases: no peer (--ik=PATH of a build for the "
+        "same instructions; left out where its results differ)\n",
+        bars_without_peer);
+  }
   if (worst == nullptr) {
-    fmt::print("no bar applies to what ran\n");
-    return true;
+    fmt::print("nothing was held to a bar\n");
+    return false;
   }
   const double value = measured(*worst_bar, *worst);
   fmt::print("{}; worst ratio {:.3f} = {:.2f} {} against a bar of {:.2f} ({})\n",
              all_held ? "all bars hold" : "bars missed", value / worst_bar->bar, value,
              measure_name(worst_bar->measure), worst_bar->bar, worst->name.text());
-  return all_held;
+  return all_held && bars_without_peer == 0;
 }
 
 }  // namespace reprise::bench

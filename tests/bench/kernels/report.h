@@ -7,7 +7,8 @@
 namespace reprise::bench {
 
 // Prints every figure, then every bar that a figure was held against, then the worst of all on the
-// last line. Returns whether each bar held.
+// last line. Returns whether each bar held: false also when cases that have one lacked the peer,
+// and when nothing was held to a bar.
 bool print_report(const Bench& bench);
 
 }  // namespace reprise::bench

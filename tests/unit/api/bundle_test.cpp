@@ -197,5 +197,33 @@ TEST(GgufVocabulary, Refuses) {
   EXPECT_NE(error_of(std::move(empty)).find("tokenizer.ggml.tokens"), std::string::npos);
 }
 
+// No tensor of the file is there: what the vocabulary lacks is told before anything is packed.
+TEST(GgufVocabulary, UnknownSplitRulesAreToldBeforeTheWeights) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("reprise_bundle_test_" + std::to_string(::getpid()) + ".gguf");
+  ThreadPool pool(1);
+  const auto error_of = [&](const char* pre) {
+    GgufWriter writer = writer_of({});
+    writer.add_texts("tokenizer.ggml.merges", {"a b"});
+    writer.add_text("tokenizer.ggml.pre", pre);
+    const std::vector<std::byte> bytes = writer.finish();
+    EXPECT_TRUE(write_file_atomic(
+        path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+    const Result<Bundle> loaded = Bundle::load(path, pool, {});
+    std::filesystem::remove(path);
+    EXPECT_FALSE(loaded.has_value());
+    return loaded ? Error{} : loaded.error();
+  };
+  const Error unknown = error_of("tekken");
+  EXPECT_EQ(unknown.code, Errc::unsupported);
+  EXPECT_EQ(unknown.field, "tokenizer.ggml.pre");
+  EXPECT_TRUE(unknown.message.starts_with("tokenizer.ggml.pre: pre-tokenizer 'tekken', expected"))
+      << unknown.message;
+  for (const char* known : {"default", "gpt-2", "llama-bpe", "qwen2", "smollm"}) {
+    const Error error = error_of(known);  // the model's own, and the tokenizer's thread ends
+    EXPECT_NE(error.field, "tokenizer.ggml.pre") << error.message;
+  }
+}
+
 }  // namespace
 }  // namespace reprise

@@ -66,5 +66,26 @@ TEST(MappedFile, PrefetchedAndReleasedBytesStayReadable) {
   std::filesystem::remove(path);
 }
 
+TEST(MappedFile, KnowsWhetherAnotherIsTheSameFile) {
+  const auto path =
+      std::filesystem::path(::testing::TempDir()) / ("same_test_" + std::to_string(::getpid()));
+  ASSERT_TRUE(write_file_atomic(path, "content").has_value());
+  const auto first = MappedFile::open(path);
+  auto again = MappedFile::open(path.parent_path() / "." / path.filename());
+  ASSERT_TRUE(first.has_value() && again.has_value());
+  EXPECT_TRUE(first->is_same_file(*again));
+  const MappedFile moved = std::move(*again);
+  EXPECT_TRUE(moved.is_same_file(*first));
+  ASSERT_TRUE(write_file_atomic(path, "content").has_value());  // equal, but put in its place
+  const auto replaced = MappedFile::open(path);
+  ASSERT_TRUE(replaced.has_value());
+  EXPECT_FALSE(first->is_same_file(*replaced));
+  std::filesystem::resize_file(path, 3);
+  const auto shorter = MappedFile::open(path);
+  ASSERT_TRUE(shorter.has_value());
+  EXPECT_FALSE(replaced->is_same_file(*shorter));
+  std::filesystem::remove(path);
+}
+
 }  // namespace
 }  // namespace reprise

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -51,6 +52,23 @@ TEST(ThreadPool, AStuckThreadHoldsUpOnlyItsOwnTask) {
         done++;
       });
       EXPECT_EQ(done.load(), kTasks);
+    }
+  }
+}
+
+TEST(ThreadPool, WhatATaskThrowsReachesTheCallerWhenAllAreDone) {
+  for (const int threads : {1, 2, 3}) {
+    ThreadPool pool(threads);
+    for (const int failing : {0, 25, 49}) {
+      std::atomic<int> runs{0};
+      const auto run = [&](int task, int) {
+        runs++;
+        if (task == failing) static_cast<void>(std::vector<int>().at(1));
+      };
+      EXPECT_THROW(pool.parallel_for(50, run), std::out_of_range);
+      EXPECT_EQ(runs.load(), 50);
+      pool.parallel_for(50, [&](int, int) { runs++; });  // the pool is as before
+      EXPECT_EQ(runs.load(), 100);
     }
   }
 }

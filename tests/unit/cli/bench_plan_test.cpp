@@ -39,6 +39,7 @@ TEST(BenchPlan, OnlyWhatIsAskedFor) {
   EXPECT_TRUE(decode->rows.empty());
   EXPECT_EQ(decode->batches, Numbers{1});
   EXPECT_EQ(decode->threads, (Numbers{1, 2}));
+  EXPECT_EQ(plan({"--threads", "2,1,2,1"})->threads, (Numbers{2, 1}));
   const auto prefill = plan({"--rows", "64,512,64"});
   ASSERT_TRUE(prefill.has_value());
   EXPECT_EQ(prefill->rows, (Numbers{64, 512}));

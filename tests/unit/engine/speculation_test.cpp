@@ -112,6 +112,28 @@ TEST(Speculation, TriesWithoutMeasurementsAndBelievesThem) {
   EXPECT_LE(steps, 200);
 }
 
+TEST(Speculation, FeelsItsWayToManyRows) {
+  StepCosts costs;
+  const Chances sure = {std::vector<double>(15, 1.0)};
+  for (const int expected : {1, 3, 7, 15}) {
+    costs.observe(1, 0, 10);
+    EXPECT_EQ(plan_drafts(sure, costs)[0], expected);
+    costs.observe(1, expected, 10 + 0.1 * expected);
+  }
+}
+
+// Aggregate tokens would gain, but who does not draft waits for every step.
+TEST(Speculation, OneSequencesDraftsDoNotHoldUpTheOthers) {
+  Chances chances(2);
+  chances[0].assign(15, 1.0);
+  for (const double row_ms : {0.3, 0.6, 1.2}) {
+    const std::vector<int> drafted = plan_drafts(chances, measured(2, row_ms));
+    EXPECT_GT(drafted[0], 0);
+    EXPECT_LE(10 + row_ms * drafted[0], 12.5 + 1e-9) << row_ms;
+  }
+  EXPECT_EQ(plan_drafts(chances, measured(2, 2.6))[0], 0);
+}
+
 TEST(Speculation, OneSlowStepDoesNotCount) {
   StepCosts costs = measured(1, 0.5);
   const double before = costs.costs(1)[4];
