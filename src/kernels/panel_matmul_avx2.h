@@ -15,31 +15,13 @@ template <class T>
 constexpr int kRuns = T::kGroups * T::kUnroll;
 template <class T, int Rows>
 using Group = ActivationGroup<T::kBlock, Rows>;
-// MLX blocks have scales of two or four bytes; everything else about a block is a constant.
-template <class T>
-inline constexpr bool kScaleTypeVaries = requires(ScaleType type) { T::header_bytes(type); };
-template <class T>
-REPRISE_INLINE std::size_t block_bytes(ScaleType type) {
-  if constexpr (kScaleTypeVaries<T>) {
-    return static_cast<std::size_t>(T::block_bytes(type));
-  } else {
-    return static_cast<std::size_t>(T::kPanelBytes);
-  }
-}
+#include "kernels/panel_block.inc"
+
 // Where weights() counts from.
 template <class T>
 REPRISE_INLINE const std::uint8_t* weights_of(const std::uint8_t* block, ScaleType type) {
   if constexpr (kScaleTypeVaries<T>) return block + T::header_bytes(type);
   return block;
-}
-template <class T>
-REPRISE_INLINE void unpack_block_scales(const std::uint8_t* block, ScaleType type,
-                                        typename T::Scales& scales) {
-  if constexpr (kScaleTypeVaries<T>) {
-    T::unpack_scales(block, type, scales);
-  } else {
-    T::unpack_scales(block, scales);
-  }
 }
 
 // The sums of a tile with one panel.

@@ -19,32 +19,14 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")
 namespace reprise::kernels::avx512 {
 
-// MLX blocks have scales of two or four bytes; everything else about a block is a constant.
-template <class T>
-inline constexpr bool kScaleTypeVaries = requires(ScaleType type) { T::header_bytes(type); };
-template <class T>
-REPRISE_INLINE std::size_t block_bytes(ScaleType type) {
-  if constexpr (kScaleTypeVaries<T>) {
-    return static_cast<std::size_t>(T::block_bytes(type));
-  } else {
-    return static_cast<std::size_t>(T::kPanelBytes);
-  }
-}
+#include "kernels/panel_block.inc"
+
 template <class T>
 REPRISE_INLINE const std::uint8_t* units_of(const std::uint8_t* block, ScaleType type) {
   if constexpr (kScaleTypeVaries<T>) {
     return block + T::header_bytes(type);
   } else {
     return block + T::kWeightsAt;
-  }
-}
-template <class T>
-REPRISE_INLINE void unpack_block_scales(const std::uint8_t* block, ScaleType type,
-                                        typename T::Scales& scales) {
-  if constexpr (kScaleTypeVaries<T>) {
-    T::unpack_scales(block, type, scales);
-  } else {
-    T::unpack_scales(block, scales);
   }
 }
 
@@ -305,18 +287,7 @@ void multiply_panels(const MatmulCall& call, int panel_begin, int panel_end,
   }
 }
 
-template <int Bits>
-void multiply_affine(const MatmulCall& call, int panel_begin, int panel_end,
-                     std::uint8_t* scratch) {
-  switch (call.group) {
-    case 32:
-      return multiply_panels<UnpackAffine<Bits, 32>>(call, panel_begin, panel_end, scratch);
-    case 64:
-      return multiply_panels<UnpackAffine<Bits, 64>>(call, panel_begin, panel_end, scratch);
-    default:
-      return multiply_panels<UnpackAffine<Bits, 128>>(call, panel_begin, panel_end, scratch);
-  }
-}
+#include "kernels/multiply_affine.inc"
 
 }  // namespace reprise::kernels::avx512
 #pragma GCC pop_options

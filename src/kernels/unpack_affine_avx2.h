@@ -51,18 +51,7 @@ struct UnpackAffine : PanelAffine<Bits, Columns> {
   }
 };
 
-template <int Bits>
-void multiply_affine(const MatmulCall& call, int panel_begin, int panel_end,
-                     std::uint8_t* scratch) {
-  switch (call.group) {
-    case 32:
-      return multiply_panels<UnpackAffine<Bits, 32>>(call, panel_begin, panel_end, scratch);
-    case 64:
-      return multiply_panels<UnpackAffine<Bits, 64>>(call, panel_begin, panel_end, scratch);
-    default:
-      return multiply_panels<UnpackAffine<Bits, 128>>(call, panel_begin, panel_end, scratch);
-  }
-}
+#include "kernels/multiply_affine.inc"
 
 }  // namespace reprise::kernels::avx2
 #pragma GCC pop_options

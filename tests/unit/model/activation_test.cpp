@@ -1,11 +1,18 @@
 // Which activation a configuration asks for, and that the model then computes it.
 #include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "base/file.h"
 #include "model/common_config.h"
 #include "model/experts.h"
+#include "model/model.h"
 #include "support/safetensors_writer.h"
+#include "support/tiny_checkpoint.h"
 
 namespace reprise {
 namespace {
@@ -52,6 +59,26 @@ TEST(Activation, EachHasItsOwnKernel) {
   const double t = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
   EXPECT_NEAR(run(Activation::gelu_tanh), 0.5 * x * (1 + std::tanh(t)), 1e-7);
   EXPECT_GT(std::fabs(run(Activation::gelu) - run(Activation::gelu_tanh)), 1e-5);
+}
+
+// Equal weights, other activations: other keys and values, so another fingerprint.
+TEST(Activation, IsPartOfTheFingerprint) {
+  ThreadPool pool(1);
+  std::set<std::string> fingerprints;
+  for (const std::string word : {"silu", "gelu", "gelu_pytorch_tanh"}) {
+    const testing::TemporaryFolder folder;
+    const auto path =
+        testing::write_tiny_checkpoint(testing::TinyCase("llama"), "hf", folder.path());
+    std::string config = read_file(path / "config.json", 1 << 20).value();
+    const std::string silu = "\"silu\"";
+    const std::size_t at = config.find(silu);
+    ASSERT_NE(at, std::string::npos);
+    config.replace(at, silu.size(), '"' + word + '"');
+    ASSERT_TRUE(write_file_atomic(path / "config.json", config).has_value());
+    auto checkpoint = std::make_unique<const Checkpoint>(Checkpoint::open(path).value());
+    fingerprints.insert(Model::load(std::move(checkpoint), pool).value().fingerprint());
+  }
+  EXPECT_EQ(fingerprints.size(), 3U);
 }
 
 }  // namespace
