@@ -7,11 +7,10 @@
 #include <mutex>
 #include <utility>
 
-#include <fmt/core.h>
-
 #include "base/check.h"
 #include "base/log.h"
 #include "engine/inbox.h"
+#include "engine/request_check.h"
 #include "engine/scheduler.h"
 #include "kernels/float_environment.h"
 
@@ -21,32 +20,14 @@ namespace {
 constexpr std::int64_t kExpiryMs = 1000;  // between looks for entries and pins past their time
 constexpr std::int64_t kSumsMs = 250;     // age of the published sums over all salts, at most
 
-// What a sequence that runs alone needs at most on its way to `length` tokens: while a page is
-// written a windowed group holds one page more than it keeps.
-std::size_t bytes_alone(const KvLayout& layout, Position length) {
-  std::size_t bytes = layout.sequence_bytes(length);
-  for (const SpanGroup& group : layout.groups) bytes += group.page_bytes();
-  return bytes;
-}
-
-Position longest_fitting(const KvLayout& layout, const EngineOptions& options) {
-  Position fits = 0, too_long = options.context_length + 1;
-  while (fits + 1 < too_long) {
-    const Position middle = fits + (too_long - fits) / 2;
-    (bytes_alone(layout, middle) <= options.kv_budget_bytes ? fits : too_long) = middle;
-  }
-  return fits;
-}
-
 }  // namespace
 
 struct Engine::State {
   State(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
         EngineOptions engine_options)
       : options(std::move(engine_options)),
-        layout(model.config().kv_layout(options.kv_type)),
-        vocabulary(model.config().vocabulary),
-        fitting_length(longest_fitting(layout, options)),
+        checks(model.config().kv_layout(options.kv_type), model.config().vocabulary,
+               options.context_length, options.kv_budget_bytes),
         inbox(static_cast<std::size_t>(options.sequences_max) + options.queue_max),
         scheduler(model, kernels, pool, options) {
     publish_stats();
@@ -60,13 +41,9 @@ struct Engine::State {
   bool may_expire() const;
   void expire_now_and_then();
   void publish_stats();
-  Status check(const GenerationRequest& request) const;
-  Status check_sampling(const SamplingParams& sampling, int top_logprobs) const;
 
   const EngineOptions options;
-  const KvLayout layout;
-  const int vocabulary;
-  const Position fitting_length;
+  const RequestCheck checks;
   Inbox inbox;
   Scheduler scheduler;  // engine thread only, once that runs
   std::string failure;  // engine thread only; not empty: nothing runs any more
@@ -172,81 +149,6 @@ void Engine::State::publish_stats() {
 
 // ---- any thread --------------------------------------------------------------------------------
 
-Status Engine::State::check_sampling(const SamplingParams& sampling, int top_logprobs) const {
-  if (!(sampling.temperature >= 0)) {
-    return fail(Errc::invalid_argument,
-                fmt::format("temperature is {}, expected 0 or more", sampling.temperature),
-                "temperature");
-  }
-  if (sampling.top_k < 0) {
-    return fail(Errc::invalid_argument,
-                fmt::format("top_k is {}, expected 0 or more", sampling.top_k), "top_k");
-  }
-  if (!(sampling.top_p >= 0 && sampling.top_p <= 1)) {
-    return fail(Errc::invalid_argument, fmt::format("top_p is {}, expected 0 to 1", sampling.top_p),
-                "top_p");
-  }
-  if (!(sampling.min_p >= 0 && sampling.min_p <= 1)) {
-    return fail(Errc::invalid_argument, fmt::format("min_p is {}, expected 0 to 1", sampling.min_p),
-                "min_p");
-  }
-  if (top_logprobs > vocabulary) {
-    return fail(Errc::invalid_argument,
-                fmt::format("top_logprobs is {}, the vocabulary has {}", top_logprobs, vocabulary),
-                "top_logprobs");
-  }
-  return {};
-}
-
-Status Engine::State::check(const GenerationRequest& request) const {
-  CHECK(request.sink != nullptr);
-  const auto prompt = static_cast<Position>(request.prompt.size());
-  if (prompt == 0) return fail(Errc::invalid_argument, "the prompt has no tokens", "prompt");
-  for (const TokenId id : request.prompt) {
-    if (id >= 0 && id < vocabulary) continue;
-    return fail(Errc::invalid_argument,
-                fmt::format("prompt holds token id {}, the vocabulary has {}", id, vocabulary),
-                "prompt");
-  }
-  if (request.max_tokens < 1) {
-    return fail(Errc::invalid_argument,
-                fmt::format("max_tokens is {}, expected at least 1", request.max_tokens),
-                "max_tokens");
-  }
-  if (prompt > options.context_length || request.max_tokens > options.context_length - prompt) {
-    return fail(Errc::invalid_argument,
-                fmt::format("{} prompt tokens and max_tokens {} exceed the context length of {} "
-                            "tokens",
-                            prompt, request.max_tokens, options.context_length),
-                "prompt");
-  }
-  if (request.history_boundary < 0 || request.history_boundary > prompt) {
-    return fail(Errc::invalid_argument,
-                fmt::format("history boundary is {}, the prompt has {} tokens",
-                            request.history_boundary, prompt),
-                "history_boundary");
-  }
-  TRY(check_sampling(request.sampling, request.top_logprobs));
-  // The last token of a reply is never forwarded.
-  const Position longest = prompt + request.max_tokens - 1;
-  if (longest > fitting_length) {
-    return fail(Errc::exhausted,
-                fmt::format("{} prompt tokens and max_tokens {} need {} bytes of keys and values; "
-                            "the budget of {} holds {} tokens",
-                            prompt, request.max_tokens, bytes_alone(layout, longest),
-                            options.kv_budget_bytes, fitting_length),
-                prompt > fitting_length ? "prompt" : "max_tokens");
-  }
-  const bool are_ends_sorted = std::ranges::is_sorted(request.turn_ends);
-  if (!request.turn_ends.empty() &&
-      (!are_ends_sorted || request.turn_ends.front() < 1 || request.turn_ends.back() > prompt)) {
-    return fail(Errc::invalid_argument,
-                fmt::format("turn ends are not ascending places of the prompt's {} tokens", prompt),
-                "turn_ends");
-  }
-  return {};
-}
-
 Engine::Engine(const Model& model, const kernels::KernelTable& kernels, ThreadPool& pool,
                EngineOptions options)
     : state_(std::make_unique<State>(model, kernels, pool, std::move(options))) {}
@@ -257,8 +159,15 @@ Engine::~Engine() {
 }
 
 Result<RequestId> Engine::submit(GenerationRequest request) {
-  TRY(state_->check(request));
-  return state_->inbox.submit(std::move(request));
+  std::vector<GenerationRequest> requests;
+  requests.push_back(std::move(request));
+  TRY_ASSIGN(const std::vector<RequestId> ids, submit_all(std::move(requests)));
+  return ids.front();
+}
+
+Result<std::vector<RequestId>> Engine::submit_all(std::vector<GenerationRequest> requests) {
+  for (const GenerationRequest& request : requests) TRY(state_->checks.check(request));
+  return state_->inbox.submit_all(std::move(requests));
 }
 
 void Engine::cancel(RequestId id) {
@@ -290,7 +199,7 @@ std::vector<CacheRun> Engine::cache_tree(const CacheScope& scope, std::size_t mo
 }
 
 Position Engine::fitting_length() const {
-  return state_->fitting_length;
+  return state_->checks.fitting_length();
 }
 
 const EngineOptions& Engine::options() const {

@@ -26,7 +26,7 @@ enum class Speculation : std::uint8_t {
 struct EngineOptions {
   Position context_length = 0;  // per sequence, prompt and completion together
   int sequences_max = 8;        // running at once
-  // Waiting requests; more are refused (exhausted), except the only one of its tenant.
+  // Waiting requests; more are refused (exhausted), except the only ones of their tenant.
   std::size_t queue_max = 256;
   int prefill_rows_max = 512;       // rows of one step
   double step_target_ms = 250;      // a step is planned not to take longer, at measured speed
@@ -72,11 +72,15 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   ~Engine();  // ends every request as cancelled, then joins
 
-  // Any thread. Errors: invalid_argument (an id outside the vocabulary; context length, both
-  // numbers), exhausted (without a field: the queue is full, both numbers; with one: the KV budget
-  // can never hold prompt and max_tokens, both numbers), cancelled (the server stops), io (the
-  // engine failed: its reason). After an error the sink is never called.
+  // Any thread. Errors: invalid_argument (a value out of range, an id outside the vocabulary, the
+  // context length: each with its field and the numbers), exhausted (without a field: the queue is
+  // full, both numbers; with one: the KV budget can never hold prompt and max_tokens, both
+  // numbers), cancelled (the server stops), io (the engine failed: its reason). After an error the
+  // sink is never called.
   Result<RequestId> submit(GenerationRequest request);
+  // All of them or none: a prompt's choices, a list of prompts. The queue's bound counts them
+  // together. They begin in one step; where they begin alike, that is forwarded once.
+  Result<std::vector<RequestId>> submit_all(std::vector<GenerationRequest> requests);
 
   // Any thread: the request ends as cancelled at the next step; unknown or ended ids are ignored.
   void cancel(RequestId id);

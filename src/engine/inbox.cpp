@@ -1,6 +1,7 @@
 // One mutex, held for a move at a time.
 #include "engine/inbox.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -15,25 +16,40 @@ bool Inbox::Notes::is_empty() const {
          stats.empty() && trees.empty() && !stop;
 }
 
-Result<RequestId> Inbox::submit(GenerationRequest request) {
+// mutex_ is held.
+bool Inbox::has_room_for(std::span<const GenerationRequest> requests) const {
+  if (requests.size() > requests_max_) return false;
+  if (requests_ + requests.size() <= requests_max_) return true;
+  return std::ranges::none_of(requests, [&](const GenerationRequest& request) {
+    return requests_by_tenant_.contains(request.scope.tenant);
+  });
+}
+
+Result<std::vector<RequestId>> Inbox::submit_all(std::vector<GenerationRequest> requests) {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return reprise::fail(Errc::io, "the engine failed: " + failure_);
   if (is_closed_) {
     return reprise::fail(Errc::cancelled, "the server is stopping and accepts no new requests");
   }
-  if (requests_ >= requests_max_ && requests_by_tenant_.contains(request.scope.tenant)) {
-    refused_full_++;
+  if (!has_room_for(requests)) {
+    refused_full_ += requests.size();
+    const std::string more =
+        requests.size() > 1 ? fmt::format("; these are {} more", requests.size()) : "";
     return reprise::fail(
         Errc::exhausted,
-        fmt::format("{} requests are running or waiting, the queue holds {} in all", requests_,
-                    requests_max_));
+        fmt::format("{} requests are running or waiting, the queue holds {} in all{}", requests_,
+                    requests_max_, more));
   }
-  requests_++;
-  requests_by_tenant_[request.scope.tenant]++;
-  const RequestId id{++last_id_};
-  notes_.submissions.push_back({id, std::move(request), EngineClock::now()});
+  const EngineClock::time_point now = EngineClock::now();
+  std::vector<RequestId> ids;
+  for (GenerationRequest& request : requests) {
+    requests_++;
+    requests_by_tenant_[request.scope.tenant]++;
+    ids.push_back(RequestId{++last_id_});
+    notes_.submissions.push_back({ids.back(), std::move(request), now});
+  }
   note_arrived_.notify_one();
-  return id;
+  return ids;
 }
 
 void Inbox::cancel(RequestId id) {

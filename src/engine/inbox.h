@@ -18,8 +18,8 @@ namespace reprise {
 
 class Inbox {
  public:
-  // At most `requests_max` requests are accepted and not ended at any time, and one of each tenant
-  // beyond: a key whose requests fill the queue keeps nobody else out.
+  // At most `requests_max` requests are accepted and not ended at any time, and one submission of
+  // each tenant beyond: a key whose requests fill the queue keeps nobody else out.
   explicit Inbox(std::size_t requests_max) : requests_max_(requests_max) {}
 
   struct Submission {
@@ -47,7 +47,8 @@ class Inbox {
   };
 
   // Errors: cancelled (the server is stopping), exhausted (both numbers), io (the engine failed).
-  Result<RequestId> submit(GenerationRequest request);
+  // All or none. More than `requests_max` are refused whatever runs.
+  Result<std::vector<RequestId>> submit_all(std::vector<GenerationRequest> requests);
   void cancel(RequestId id);
   void cancel_all();
   std::future<PromptCache::ResetOutcome> ask_reset(CacheScope scope);
@@ -69,6 +70,7 @@ class Inbox {
   void count_ended(std::span<const std::string> tenants);
 
  private:
+  bool has_room_for(std::span<const GenerationRequest> requests) const;
   template <class Answer>
   std::future<Answer> ask(std::vector<Question<Answer>> Notes::* questions, CacheScope scope,
                           std::size_t most);

@@ -25,13 +25,17 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// 64 uniform bits for one draw: the key is the seed, the counter is {position, choice}.
-constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint32_t choice,
-                                    std::int64_t position) {
+// What the numbers of one place are for: each has its own.
+enum class RandomStream : std::uint32_t { draw = 0, xtc = 1 };
+
+// 64 uniform bits: the key is the seed, the counter is {position, choice, stream}.
+constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint32_t choice, std::int64_t position,
+                                    RandomStream stream = RandomStream::draw) {
   const auto place = static_cast<std::uint64_t>(position);
-  const PhiloxCounter bits = philox4x32(
-      {static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32), choice, 0},
-      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  const PhiloxCounter bits =
+      philox4x32({static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32),
+                  choice, static_cast<std::uint32_t>(stream)},
+                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   return std::uint64_t{bits[1]} << 32 | bits[0];
 }
 

@@ -26,6 +26,11 @@ double unit_interval(std::uint64_t bits) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
+double random_number(const SamplingParams& params, const SamplingPlace& place,
+                     RandomStream stream) {
+  return unit_interval(random_bits(params.seed, place.choice, place.position, stream));
+}
+
 }  // namespace
 
 // Makes candidates_ the first `count` of the total order, sorted: one pass with a bounded heap,
@@ -61,62 +66,150 @@ void Sampler::hold(Candidate candidate, std::size_t count) {
 }
 
 // The candidate at `rank` of the total order; ranks more of the vocabulary when a walk gets so far.
-const Sampler::Candidate& Sampler::ranked(std::span<const float> logits, std::size_t rank) {
+const Sampler::Candidate& Sampler::ranked(const Row& row, std::size_t rank) {
   while (rank >= candidates_.size()) {
-    rank_first(logits, std::max(kFirstRanked, candidates_.size() * 32));
+    rank_first(row.logits, std::max(kFirstRanked, candidates_.size() * 32));
   }
   return candidates_[rank];
 }
 
-double Sampler::whole_weight(std::span<const float> logits, float largest, double temperature) {
-  const int count = static_cast<int>(logits.size());
-  if (temperature == 1.0) return kernels_->sum_exp(logits.data(), count, largest);
-  exponents_.resize(logits.size());
-  kernels_->scaled_exponents(logits.data(), count, largest, temperature, exponents_.data());
+double Sampler::whole_weight(const Row& row) {
+  const int count = static_cast<int>(row.logits.size());
+  if (row.temperature == 1.0) return kernels_->sum_exp(row.logits.data(), count, row.largest);
+  exponents_.resize(row.logits.size());
+  kernels_->scaled_exponents(row.logits.data(), count, row.largest, row.temperature,
+                             exponents_.data());
   return kernels_->sum_exp(exponents_.data(), count, 0);
 }
 
-// Applies top_k, top_p and min_p: what stays is always the beginning of the total order.
-Sampler::Kept Sampler::truncate(std::span<const float> logits, const SamplingParams& params,
-                                float largest) {
-  Kept kept;
-  if (params.top_k > 0 && static_cast<std::size_t>(params.top_k) < logits.size()) {
-    kept.count = static_cast<std::size_t>(params.top_k);
-    rank_first(logits, kept.count);
-    for (const Candidate& candidate : candidates_) {
-      kept.weight += weight_of(candidate.logit, largest, params.temperature);
-    }
+// Of tokens in proportion to their weights: log of their sum, less the entropy.
+double Sampler::mean_exponent(const Row& row, const Kept& kept) {
+  double sum = 0;
+  const auto add = [&](float logit) {
+    const float exponent = exponent_of(logit, row.largest, row.temperature);
+    const float weight = kernels::exp_f32(exponent);
+    if (weight > 0) sum += static_cast<double>(weight) * static_cast<double>(exponent);
+  };
+  if (kept.end == row.logits.size()) {
+    for (const float logit : row.logits) add(logit);
   } else {
-    kept = {logits.size(), whole_weight(logits, largest, params.temperature)};
+    for (std::size_t rank = kept.first; rank < kept.end; rank++) add(ranked(row, rank).logit);
   }
-  if (!(params.top_p < 1.0) && !(params.min_p > 0.0)) return kept;
+  return sum / kept.weight;
+}
 
-  const double enough =
-      params.top_p < 1.0 ? params.top_p * kept.weight : std::numeric_limits<double>::infinity();
-  Kept shorter;
-  while (shorter.count < kept.count) {
-    const Candidate& candidate = ranked(logits, shorter.count);
-    const double weight = weight_of(candidate.logit, largest, params.temperature);
-    // The first one's weight is 1.
-    if (weight == 0 || (shorter.count > 0 && weight < params.min_p)) break;
+Sampler::Kept Sampler::keep_top_k(const Row& row, int top_k) {
+  if (top_k <= 0 || static_cast<std::size_t>(top_k) >= row.logits.size()) {
+    return {.end = row.logits.size(), .weight = whole_weight(row)};
+  }
+  Kept kept{.end = static_cast<std::size_t>(top_k)};
+  rank_first(row.logits, kept.end);
+  for (const Candidate& candidate : candidates_) {
+    kept.weight += weight_of(candidate.logit, row.largest, row.temperature);
+  }
+  return kept;
+}
+
+// Along the total order exponents fall, so distances from the mean fall and then rise: the nearest
+// are taken by two walks from where they turn, upwards and downwards. Of those above, equally far
+// ones are taken together, because there the total order runs against the walk.
+Sampler::Kept Sampler::keep_typical(const Row& row, const Kept& kept, double typical_p) {
+  const double mean = mean_exponent(row, kept);
+  const double enough = typical_p * kept.weight;
+  const auto exponent = [&](std::size_t rank) {
+    return exponent_of(ranked(row, rank).logit, row.largest, row.temperature);
+  };
+  const auto distance = [&](std::size_t rank) {
+    return __builtin_fabs(mean - static_cast<double>(exponent(rank)));
+  };
+  const auto has_weight = [&](std::size_t rank) {
+    return rank < kept.end && kernels::exp_f32(exponent(rank)) > 0;
+  };
+  std::size_t turn = 0;
+  while (has_weight(turn) && static_cast<double>(exponent(turn)) > mean) turn++;
+
+  std::vector<std::size_t> ranks;
+  double mass = 0;
+  const auto take = [&](std::size_t rank) {
+    ranks.push_back(rank);
+    mass += weight_of(ranked(row, rank).logit, row.largest, row.temperature);
+  };
+  std::size_t above = turn, below = turn;  // [above, below) is taken
+  while ((above > 0 || has_weight(below)) && (ranks.empty() || mass < enough)) {
+    if (above > 0 && (!has_weight(below) || distance(above - 1) <= distance(below))) {
+      const std::size_t end = above;
+      const double same = distance(end - 1);
+      while (above > 0 && distance(above - 1) == same) above--;
+      for (std::size_t rank = above; rank < end && (ranks.empty() || mass < enough); rank++) {
+        take(rank);
+      }
+    } else {
+      take(below++);
+    }
+  }
+  std::ranges::sort(ranks);
+  std::vector<Candidate> taken;
+  double weight = 0;
+  for (const std::size_t rank : ranks) {
+    taken.push_back(ranked(row, rank));
+    weight += weight_of(taken.back().logit, row.largest, row.temperature);
+  }
+  candidates_ = std::move(taken);
+  return {.end = candidates_.size(), .weight = weight};
+}
+
+// top_p and min_p in one walk: each keeps the beginning of the order.
+Sampler::Kept Sampler::keep_likely(const Row& row, const Kept& kept, double top_p, double min_p) {
+  const double enough = top_p < 1.0 ? top_p * kept.weight : std::numeric_limits<double>::infinity();
+  const double least =
+      min_p * weight_of(ranked(row, kept.first).logit, row.largest, row.temperature);
+  Kept shorter{.first = kept.first, .end = kept.first};
+  while (shorter.end < kept.end) {
+    const Candidate& candidate = ranked(row, shorter.end);
+    const double weight = weight_of(candidate.logit, row.largest, row.temperature);
+    const bool is_first = shorter.end == shorter.first;
+    if (weight == 0 || (!is_first && weight < least)) break;
     shorter.weight += weight;
-    shorter.count++;
+    shorter.end++;
     if (shorter.weight >= enough) break;
   }
   return shorter;
 }
 
-TokenId Sampler::draw(std::span<const float> logits, const SamplingParams& params, float largest,
-                      std::uint64_t bits) {
+Sampler::Kept Sampler::pass_over_top(const Row& row, Kept kept, double threshold) {
+  const double least = threshold * kept.weight;
+  const auto weight = [&](std::size_t rank) {
+    return weight_of(ranked(row, rank).logit, row.largest, row.temperature);
+  };
+  const auto is_above = [&](std::size_t rank) {
+    return rank < kept.end && weight(rank) > 0 && weight(rank) >= least;
+  };
+  while (is_above(kept.first) && is_above(kept.first + 1)) {
+    kept.weight -= weight(kept.first);
+    kept.first++;
+  }
+  return kept;
+}
+
+TokenId Sampler::draw(const Row& row, const SamplingParams& params, const SamplingPlace& place) {
   candidates_.clear();
-  const Kept kept = truncate(logits, params, largest);
-  const double target = unit_interval(bits) * kept.weight;
+  Kept kept = keep_top_k(row, params.top_k);
+  if (params.typical_p < 1.0) kept = keep_typical(row, kept, params.typical_p);
+  if (params.top_p < 1.0 || params.min_p > 0.0) {
+    kept = keep_likely(row, kept, params.top_p, params.min_p);
+  }
+  if (params.xtc_probability > 0.0 &&
+      random_number(params, place, RandomStream::xtc) < params.xtc_probability) {
+    kept = pass_over_top(row, kept, params.xtc_threshold);
+  }
+  const double target = random_number(params, place, RandomStream::draw) * kept.weight;
   double passed = 0;
-  TokenId chosen = 0;
-  // Sums of two orders differ in their last bits: then the last one with a weight is taken.
-  for (std::size_t rank = 0; rank < kept.count && passed <= target; rank++) {
-    const Candidate& candidate = ranked(logits, rank);
-    const double weight = weight_of(candidate.logit, largest, params.temperature);
+  // The first one has a weight. Sums of two orders differ in their last bits: when the walk ends
+  // before the target the last one with a weight is taken.
+  TokenId chosen = ranked(row, kept.first).id;
+  for (std::size_t rank = kept.first; rank < kept.end && passed <= target; rank++) {
+    const Candidate& candidate = ranked(row, rank);
+    const double weight = weight_of(candidate.logit, row.largest, row.temperature);
     if (weight == 0) break;
     passed += weight;
     chosen = candidate.id;
@@ -124,30 +217,36 @@ TokenId Sampler::draw(std::span<const float> logits, const SamplingParams& param
   return chosen;
 }
 
-SampledToken Sampler::sample(std::span<const float> logits, const SamplingParams& params,
-                             std::uint32_t choice, Position position, int top_logprobs) {
+std::optional<SampledToken> Sampler::sample(std::span<const float> logits,
+                                            const SamplingParams& params,
+                                            const SamplingPlace& place, int top_logprobs) {
   CHECK(!logits.empty());
-  const int best = kernels_->argmax(logits.data(), static_cast<int>(logits.size()));
-  const float largest = logits[static_cast<std::size_t>(best)];
-  SampledToken sampled;
-  sampled.id = params.temperature > 0
-                   ? draw(logits, params, largest, random_bits(params.seed, choice, position))
-                   : best;
-  if (top_logprobs < 0) return sampled;
+  const std::span<const float> row =
+      LogitEditor::is_needed(params, place) ? editor_.edit(logits, params, place) : logits;
+  const int best = kernels_->argmax(row.data(), static_cast<int>(row.size()));
+  const float largest = row[static_cast<std::size_t>(best)];
+  if (largest == -std::numeric_limits<float>::infinity()) return std::nullopt;
+  const TokenId id =
+      params.temperature > 0 ? draw({row, largest, params.temperature}, params, place) : best;
+  if (top_logprobs < 0) return SampledToken{.id = id};
+  return judge(logits, id, top_logprobs);
+}
 
-  const double log_sum =
-      kernels::log_f64(kernels_->sum_exp(logits.data(), static_cast<int>(logits.size()), largest));
+SampledToken Sampler::judge(std::span<const float> logits, TokenId id, int top_logprobs) {
+  const int count = static_cast<int>(logits.size());
+  const float largest = logits[static_cast<std::size_t>(kernels_->argmax(logits.data(), count))];
+  const double log_sum = kernels::log_f64(kernels_->sum_exp(logits.data(), count, largest));
   const auto logprob = [&](float logit) {
     const double exact = static_cast<double>(logit) - static_cast<double>(largest) - log_sum;
     return static_cast<float>(
         std::max(exact, static_cast<double>(std::numeric_limits<float>::lowest())));
   };
-  sampled.logprob = logprob(logits[static_cast<std::size_t>(sampled.id)]);
+  SampledToken judged{.id = id, .logprob = logprob(logits[static_cast<std::size_t>(id)])};
   rank_first(logits, static_cast<std::size_t>(top_logprobs));
   for (const Candidate& candidate : candidates_) {
-    sampled.top.push_back({candidate.id, logprob(candidate.logit)});
+    judged.top.push_back({candidate.id, logprob(candidate.logit)});
   }
-  return sampled;
+  return judged;
 }
 
 }  // namespace reprise

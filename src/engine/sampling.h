@@ -1,22 +1,19 @@
-// Logits to token ids. Pure: depends on the row, the parameters, the seed and the position only.
+// Logits to token ids. Pure: depends on the row, the parameters, the tokens so far and the place
+// only. There is no state of a sequence here: batches, chunks, drafts, preemption and the prompt
+// cache cannot change what is sampled.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/types.h"
+#include "engine/logit_editor.h"
+#include "engine/sampling_params.h"
 #include "kernels/kernels.h"
 
 namespace reprise {
-
-struct SamplingParams {
-  double temperature = 1.0;  // 0: greedy
-  int top_k = 0;             // 0: all
-  double top_p = 1.0;
-  double min_p = 0.0;
-  std::uint64_t seed = 0;  // drawn by the accepting side when the client gave none
-};
 
 struct TokenLogprob {
   TokenId id = 0;
@@ -26,23 +23,40 @@ struct TokenLogprob {
 struct SampledToken {
   TokenId id = 0;
   float logprob = 0;  // set when logprobs were asked for
-  std::vector<TokenLogprob>
-      top;  // the `top_logprobs` most likely, best first; ties: lowest id first
+  // The `top_logprobs` most likely, best first; ties: lowest id first.
+  std::vector<TokenLogprob> top = {};
 };
 
-// Chooses a token from one row of finite logits [vocabulary].
-// Order: total order (logit descending, id ascending); temperature; top_k; top_p; min_p; then one
-// draw by a counter-based generator (philox.h) keyed by (seed, choice, position). Greedy is the
-// first of the order. top_logprobs < 0: no logprobs wanted.
+// Chooses a token from one row of logits [vocabulary], each finite or -infinity.
 //
-// A token's weight is exp((logit - largest) / temperature), the exponent rounded to float. The
-// weight of the whole vocabulary is the kernels' sum_exp; every other sum runs along the total
-// order, of which only as much is sorted as the draw walks over.
+// The order, whatever a request asks for: the row's edits (logit_editor.h: logit_bias; repetition,
+// frequency and presence penalty; DRY; bans and mask); temperature; top_k; typical_p; top_p; min_p;
+// XTC; one draw. Every step sees what the one before it left, as probabilities that sum to 1. The
+// total order is (edited logit descending, id ascending). Temperature 0 is greedy: the first of the
+// order, nothing else applies.
+//
+// A token's weight is exp(e), its exponent e = (logit - largest) / temperature rounded to float;
+// what has the weight 0 is never sampled. The weight of the whole vocabulary is the kernels'
+// sum_exp, its mean exponent is summed along the ids; every other sum runs along the total order
+// (typical_p's mass along its own), of which only as much is sorted as a walk needs.
+//
+// typical_p keeps tokens by |-log p - entropy| = |mean exponent - e|, smallest first, equal ones in
+// the total order, until they have the mass typical_p (source: Meister et al. 2022, as in Hugging
+// Face's transformers). top_p and min_p keep the beginning of the order: min_p is measured by the
+// likeliest that is left, which always stays. XTC (source: p-e-w, as in llama.cpp) takes away all
+// tokens of at least the threshold but the least likely of them, with xtc_probability.
+//
+// Random numbers are counter-based (philox.h), keyed by (seed, choice, position): one for the draw,
+// another for XTC.
 class Sampler {
  public:
   explicit Sampler(const kernels::KernelTable& kernels) : kernels_(&kernels) {}
-  SampledToken sample(std::span<const float> logits, const SamplingParams& params,
-                      std::uint32_t choice, Position position, int top_logprobs);
+
+  // nullopt: nothing may follow, edits left nothing. Logprobs are of the row as it came.
+  std::optional<SampledToken> sample(std::span<const float> logits, const SamplingParams& params,
+                                     const SamplingPlace& place, int top_logprobs);
+  // What the row thinks of this token.
+  SampledToken judge(std::span<const float> logits, TokenId id, int top_logprobs);
 
  private:
   struct Candidate {
@@ -52,21 +66,33 @@ class Sampler {
       return logit > other.logit || (logit == other.logit && id < other.id);
     }
   };
+  // The row as it is sampled from.
+  struct Row {
+    std::span<const float> logits;
+    float largest = 0;
+    double temperature = 1;
+  };
+  // Ranks [first, end) of the total order stay, or of what typical_p made of it.
   struct Kept {
-    std::size_t count = 0;  // the first so many of the order stay
-    double weight = 0;      // their sum
+    std::size_t first = 0, end = 0;
+    double weight = 0;  // their sum
   };
 
-  const Candidate& ranked(std::span<const float> logits, std::size_t rank);
+  const Candidate& ranked(const Row& row, std::size_t rank);
   void rank_first(std::span<const float> logits, std::size_t count);
   void hold(Candidate candidate, std::size_t count);
-  double whole_weight(std::span<const float> logits, float largest, double temperature);
-  Kept truncate(std::span<const float> logits, const SamplingParams& params, float largest);
-  TokenId draw(std::span<const float> logits, const SamplingParams& params, float largest,
-               std::uint64_t bits);
+  double whole_weight(const Row& row);
+  double mean_exponent(const Row& row, const Kept& kept);
+  Kept keep_top_k(const Row& row, int top_k);
+  Kept keep_typical(const Row& row, const Kept& kept, double typical_p);
+  Kept keep_likely(const Row& row, const Kept& kept, double top_p, double min_p);
+  Kept pass_over_top(const Row& row, Kept kept, double threshold);
+  TokenId draw(const Row& row, const SamplingParams& params, const SamplingPlace& place);
 
   const kernels::KernelTable* kernels_;
-  // Scratch, reused: the first of the total order, sorted; exponents of a temperature other than 1.
+  LogitEditor editor_;
+  // Scratch, reused: the first of the total order, sorted (all of what typical_p kept, after that);
+  // exponents of a temperature other than 1.
   std::vector<Candidate> candidates_;
   std::vector<float> exponents_;
   std::vector<float> maxima_;  // of blocks of the row

@@ -17,6 +17,10 @@ PromptCacheOptions with_words(PromptCacheOptions options, const Model& model) {
   return options;
 }
 
+// Rows of a step whose logits are wanted for the prompt's own tokens: a large vocabulary's logits
+// take a MiB a row.
+constexpr int kPromptLogitRows = 32;
+
 int draft_rows_max(const EngineOptions& options) {
   return options.speculation == Speculation::off ? 0 : kDraftRowsMax;
 }
@@ -31,7 +35,7 @@ Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, Th
       prompt_cache_(pages_, with_words(options.cache, model), unix_milliseconds),
       decoder_(model, kernels, pool,
                options.prefill_rows_max + options.sequences_max + draft_rows_max(options),
-               options.sequences_max + draft_rows_max(options)),
+               options.sequences_max + draft_rows_max(options) + kPromptLogitRows),
       pool_(&pool),
       samplers_(static_cast<std::size_t>(pool.threads()), Sampler(kernels)),
       speed_(options.step_target_ms, options.decode_target_ms, options.prefill_rows_max) {}
@@ -47,7 +51,7 @@ void Scheduler::step() {
 
   std::span<const float> logits;
   const std::vector<BatchEntry> entries = forward(chunks, logits);
-  const std::vector<SampledToken> first = sample_first_rows(chunks, entries, logits);
+  const std::vector<std::optional<SampledToken>> first = sample_first_rows(chunks, entries, logits);
   for (std::size_t index = 0; index < chunks.size(); index++) {
     const std::size_t size = static_cast<std::size_t>(entries[index].logit_rows) * vocabulary_;
     finish_chunk(chunks[index], entries[index].finite_rows, first[index], logits.first(size));
@@ -73,8 +77,12 @@ void Scheduler::match_prefixes() {
 
 // One token at least is always forwarded: its logits are not kept.
 void Scheduler::match_prefix(Sequence& sequence) {
+  if (sequence.judges_prompt() && sequence.skippable() == 0) {
+    sequence.match = {.miss = MissReason::disabled};
+    return;
+  }
   const CacheScope& scope = sequence.request().scope;
-  PromptCache::Match match = prompt_cache_.match(scope, sequence.tokens(), sequence.length() - 1);
+  PromptCache::Match match = prompt_cache_.match(scope, sequence.tokens(), sequence.skippable());
   if (match.length > sequence.offset()) {
     if (prompt_cache_.restore(scope, sequence.tokens(), match, sequence.cache, sequence.path)) {
       sequence.restored = match.length;
@@ -105,7 +113,7 @@ std::vector<Scheduler::PlannedRows> Scheduler::plan() const {
                          .is_decoding = sequence.is_decoding(),
                          .tenant = all[index].tenant};
     if (planned.is_decoding) decode_rows++;
-    if (sequence.uses_prompt_cache) {
+    if (sequence.uses_prompt_cache && !sequence.judges_prompt()) {
       const auto same_scope = std::ranges::find_if(running_, [&](const auto& other) {
         return other->uses_prompt_cache && other->request().scope == sequence.request().scope;
       });
@@ -114,8 +122,15 @@ std::vector<Scheduler::PlannedRows> Scheduler::plan() const {
     sequences.push_back(planned);
   }
   std::vector<PlannedRows> planned;
+  Position judged = 0;
   for (const PlanChunk& chunk : plan_step(sequences, speed_.prefill_rows(decode_rows))) {
-    planned.push_back({running_[order[chunk.sequence]].get(), chunk.rows});
+    Sequence* sequence = running_[order[chunk.sequence]].get();
+    Position rows = chunk.rows;
+    if (sequence->judges_prompt()) {
+      rows = std::min<Position>(rows, kPromptLogitRows - judged);
+      judged += rows;
+    }
+    if (rows > 0) planned.push_back({sequence, rows});
   }
   return planned;
 }
@@ -138,7 +153,8 @@ void Scheduler::count_lookup(Sequence& sequence) {
   const CacheScope& scope = sequence.request().scope;
   prompt_cache_.count_lookup(scope, sequence.tokens(), sequence.match);
   const Position at = sequence.match.common;
-  if (!sequence.uses_prompt_cache || at >= sequence.prompt_length()) return;
+  if (!sequence.uses_prompt_cache || sequence.match.miss == MissReason::disabled) return;
+  if (at >= sequence.prompt_length()) return;
   const std::span<const TokenId> prompt =
       sequence.tokens().first(static_cast<std::size_t>(sequence.prompt_length()));
   const std::vector<TokenId> cached =

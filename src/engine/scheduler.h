@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "engine/sequence.h"
+#include "engine/side_thread.h"
 #include "engine/step_plan.h"
 #include "engine/tenant_shares.h"
 #include "engine/turns.h"
@@ -51,12 +52,24 @@ class Scheduler {
   struct Chunk {
     Sequence* sequence = nullptr;
     Position rows = 0;
-    bool has_logits = false;  // its last token is the sequence's last: a token can be sampled
+    bool has_logits = false;     // its last token is the sequence's last: a token can be sampled
+    bool judges_prompt = false;  // logits of all its rows are wanted: what follows is in the prompt
     // Of a decoding sequence: what may follow, and how much of that is forwarded too, places being
     // reserved. Such rows are scratch until they come true.
     Draft draft = {};
     int drafted = 0;
     std::vector<TokenId> tokens = {};  // where something is: the last token, then the draft's
+
+    bool samples() const { return has_logits && sequence->tokens_left() > 0; }
+    int logit_rows() const {
+      return judges_prompt ? static_cast<int>(rows) : has_logits ? 1 + drafted : 0;
+    }
+    // Of them the one that the next token is sampled from.
+    int sampled_row() const { return logit_rows() - 1 - drafted; }
+  };
+  struct Ending {
+    FinishReason reason = FinishReason::stop;
+    std::optional<Error> error = {};
   };
   using SequenceList = std::vector<std::unique_ptr<Sequence>>;
   // What the plan grants a sequence.
@@ -105,21 +118,29 @@ class Scheduler {
   // published.
   std::vector<BatchEntry> forward(std::span<const Chunk> chunks, std::span<const float>& logits);
   // What follows each chunk, by its first row of logits.
-  std::vector<SampledToken> sample_first_rows(std::span<const Chunk> chunks,
-                                              std::span<const BatchEntry> entries,
-                                              std::span<const float> logits);
-  void finish_chunk(const Chunk& chunk, int finite_rows, const SampledToken& first,
+  std::vector<std::optional<SampledToken>> sample_first_rows(std::span<const Chunk> chunks,
+                                                             std::span<const BatchEntry> entries,
+                                                             std::span<const float> logits);
+  void finish_chunk(const Chunk& chunk, int finite_rows, const std::optional<SampledToken>& first,
                     std::span<const float> logits);
-  // The reason to end, if there is one, after the tokens of all rows that came true.
-  std::optional<FinishReason> take_rows(const Chunk& chunk, int finite_rows, SampledToken token,
-                                        std::span<const float> logits);
+  // How the sequence ends, if it does, after the tokens of all rows that came true.
+  std::optional<Ending> take_rows(const Chunk& chunk, int finite_rows,
+                                  std::optional<SampledToken> token, std::span<const float> logits);
   // The same, after this token.
-  std::optional<FinishReason> take_token(Sequence& sequence, const SampledToken& token);
-  SampledToken sample(const Sequence& sequence, std::span<const float> logits, int worker);
+  std::optional<Ending> take_token(Sequence& sequence, const SampledToken& token);
+  // nullopt: nothing may follow, or the constraint failed.
+  std::optional<SampledToken> sample(const Sequence& sequence, std::span<const float> logits,
+                                     int worker);
   void count_forwarded(const Sequence& sequence, Position rows);
   void publish(Sequence& sequence, bool with_tail);
 
   void pin(Sequence& sequence);
+
+  // ---- scheduler_rows.cpp: what rows of logits are wanted for besides the next token.
+  // Computes the masks of all that sample in this step, beside the forward pass.
+  void start_masks(std::span<const Chunk> chunks);
+  // Tells what the chunk's rows think of the prompt's tokens.
+  void judge_prompt(const Chunk& chunk, std::span<const float> logits);
 
   // ---- scheduler_ends.cpp
   // Ends a running sequence: its forwarded tokens stay in the prompt cache, except after an error.
@@ -136,6 +157,7 @@ class Scheduler {
   Decoder decoder_;
   ThreadPool* pool_;
   std::vector<Sampler> samplers_;  // one a worker
+  SideThread mask_thread_;
   StepSpeed speed_;
   StepCosts step_costs_;
 

@@ -17,23 +17,29 @@ std::vector<BatchEntry> Scheduler::forward(std::span<const Chunk> chunks,
   std::vector<BatchEntry> entries;
   Position prefill_rows = 0, decode_rows = 0;
   int decoding = 0, drafted = 0;
+  bool judges_prompt = false;
   for (const Chunk& chunk : chunks) {
     Sequence& sequence = *chunk.sequence;
     const std::span<const TokenId> tokens = sequence.tokens().subspan(
         static_cast<std::size_t>(sequence.offset()), static_cast<std::size_t>(chunk.rows));
     entries.push_back({.cache = &sequence.cache,
                        .tokens = chunk.drafted > 0 ? chunk.tokens : tokens,
-                       .logit_rows = chunk.has_logits ? 1 + chunk.drafted : 0});
+                       .logit_rows = chunk.logit_rows()});
+    judges_prompt = judges_prompt || chunk.judges_prompt;
     (sequence.is_decoding() ? decode_rows : prefill_rows) += chunk.rows + chunk.drafted;
     decoding += sequence.is_decoding() ? 1 : 0;
     drafted += chunk.drafted;
     count_forwarded(sequence, chunk.rows);
   }
+  const SideThread::WaitAtExit mask_wait(mask_thread_);
+  start_masks(chunks);
   if (options_.before_forward) options_.before_forward();
   const EngineClock::time_point begin = EngineClock::now();
   logits = decoder_.forward(entries);
   const std::chrono::duration<double, std::milli> elapsed = EngineClock::now() - begin;
-  speed_.observe(prefill_rows, decode_rows, elapsed.count());
+  mask_thread_.wait();
+  // Logits of prompt rows cost what no other prefill row does.
+  if (!judges_prompt) speed_.observe(prefill_rows, decode_rows, elapsed.count());
   if (prefill_rows == 0) step_costs_.observe(decoding, drafted, elapsed.count());
   stats_.steps++;
   stats_.drafted_tokens += static_cast<std::uint64_t>(drafted);
@@ -48,16 +54,16 @@ void Scheduler::count_forwarded(const Sequence& sequence, Position rows) {
 
 // All workers sample: a vocabulary takes long enough to be felt when many sequences decode. A token
 // depends on its own row, parameters and position only (law L1).
-std::vector<SampledToken> Scheduler::sample_first_rows(std::span<const Chunk> chunks,
-                                                       std::span<const BatchEntry> entries,
-                                                       std::span<const float> logits) {
-  std::vector<SampledToken> tokens(chunks.size());
+std::vector<std::optional<SampledToken>> Scheduler::sample_first_rows(
+    std::span<const Chunk> chunks, std::span<const BatchEntry> entries,
+    std::span<const float> logits) {
+  std::vector<std::optional<SampledToken>> tokens(chunks.size());
   std::vector<std::size_t> with_logits, rows;  // chunks, and where their logits begin
   std::size_t row = 0;
   for (std::size_t index = 0; index < chunks.size(); index++) {
-    if (chunks[index].has_logits && entries[index].finite_rows >= chunks[index].rows) {
+    if (chunks[index].samples() && entries[index].finite_rows >= chunks[index].rows) {
       with_logits.push_back(index);
-      rows.push_back(row);
+      rows.push_back(row + static_cast<std::size_t>(chunks[index].sampled_row()));
     }
     row += static_cast<std::size_t>(entries[index].logit_rows);
   }
@@ -70,14 +76,16 @@ std::vector<SampledToken> Scheduler::sample_first_rows(std::span<const Chunk> ch
   return tokens;
 }
 
-SampledToken Scheduler::sample(const Sequence& sequence, std::span<const float> logits,
-                               int worker) {
+std::optional<SampledToken> Scheduler::sample(const Sequence& sequence,
+                                              std::span<const float> logits, int worker) {
+  if (sequence.constraint_error()) return std::nullopt;
   const GenerationRequest& request = sequence.request();
-  return samplers_[static_cast<std::size_t>(worker)].sample(
-      logits, request.sampling, request.choice, sequence.length(), request.top_logprobs);
+  return samplers_[static_cast<std::size_t>(worker)].sample(logits, request.sampling,
+                                                            sequence.place(), request.top_logprobs);
 }
 
-void Scheduler::finish_chunk(const Chunk& chunk, int finite_rows, const SampledToken& first,
+void Scheduler::finish_chunk(const Chunk& chunk, int finite_rows,
+                             const std::optional<SampledToken>& first,
                              std::span<const float> logits) {
   Sequence& sequence = *chunk.sequence;
   if (finite_rows < chunk.rows) {
@@ -92,14 +100,22 @@ void Scheduler::finish_chunk(const Chunk& chunk, int finite_rows, const SampledT
   }
   const bool is_prefill = !sequence.has_sampled();
   const bool completes_prompt = is_prefill && chunk.has_logits;
-  std::optional<FinishReason> reason;
+  std::optional<Ending> ending;
+  if (chunk.judges_prompt) judge_prompt(chunk, logits);
   sequence.commit(chunk.rows);
-  if (is_prefill) sequence.sink().on_prefill(sequence.offset(), sequence.prompt_length());
+  if (is_prefill) {
+    sequence.sink().on_prefill(sequence.offset(), sequence.usage().cached_tokens,
+                               sequence.prompt_length());
+  }
   if (completes_prompt) sequence.sink().on_prompt_done(sequence.usage());
-  if (chunk.has_logits) reason = take_rows(chunk, finite_rows, first, logits);
+  if (chunk.samples()) {
+    ending = take_rows(chunk, finite_rows, first, logits);
+  } else if (chunk.has_logits) {  // max_tokens 0
+    ending = Ending{FinishReason::length};
+  }
   sequence.cache.give_back();
-  if (reason) {
-    end(sequence, *reason);
+  if (ending) {
+    end(sequence, ending->reason, std::move(ending->error));
   } else {
     publish(sequence, completes_prompt);
   }
@@ -108,40 +124,50 @@ void Scheduler::finish_chunk(const Chunk& chunk, int finite_rows, const SampledT
 // A drafted row counts when its token is what was sampled from the row before: then it is the row
 // that plain decoding would forward next, and everything happens as there. One that is not finite,
 // or that came too late, is left to the next step, which ends the sequence.
-std::optional<FinishReason> Scheduler::take_rows(const Chunk& chunk, int finite_rows,
-                                                 SampledToken token,
-                                                 std::span<const float> logits) {
+std::optional<Scheduler::Ending> Scheduler::take_rows(const Chunk& chunk, int finite_rows,
+                                                      std::optional<SampledToken> token,
+                                                      std::span<const float> logits) {
   Sequence& sequence = *chunk.sequence;
   for (int row = 0;; row++) {
-    const std::optional<FinishReason> reason = take_token(sequence, token);
-    const bool was_guessed = judge_guess(chunk, static_cast<std::size_t>(row), token.id);
-    if (reason || row == chunk.drafted || !was_guessed) return reason;
-    if (finite_rows <= chunk.rows + row || sequence.is_late(EngineClock::now())) return reason;
+    if (sequence.constraint_error()) {
+      return Ending{FinishReason::error, sequence.constraint_error()};
+    }
+    if (!token) return Ending{FinishReason::stop};
+    std::optional<Ending> ending = take_token(sequence, *token);
+    const bool was_guessed = judge_guess(chunk, static_cast<std::size_t>(row), token->id);
+    if (ending || row == chunk.drafted || !was_guessed) return ending;
+    if (finite_rows <= chunk.rows + row || sequence.is_late(EngineClock::now())) return ending;
     sequence.commit(1);
     count_forwarded(sequence, 1);
     stats_.accepted_tokens++;
+    if (sequence.needs_mask()) sequence.compute_mask();
     const auto next = static_cast<std::size_t>(row + 1);
     token = sample(sequence, logits.subspan(next * vocabulary_, vocabulary_), 0);
   }
 }
 
-std::optional<FinishReason> Scheduler::take_token(Sequence& sequence, const SampledToken& token) {
+std::optional<Scheduler::Ending> Scheduler::take_token(Sequence& sequence,
+                                                       const SampledToken& token) {
   const GenerationRequest& request = sequence.request();
   sequence.count_sampled(EngineClock::now());
   stats_.completion_tokens++;
   if (std::ranges::find(request.stop_ids, token.id) != request.stop_ids.end()) {
-    return FinishReason::stop;
+    return Ending{FinishReason::stop};
   }
   sequence.append(token.id);
   switch (sequence.sink().on_token(token)) {
     case SequenceSink::Verdict::stop:
-      return FinishReason::stop;
+      return Ending{FinishReason::stop};
     case SequenceSink::Verdict::cancel:
-      return FinishReason::cancelled;
+      return Ending{FinishReason::cancelled};
     case SequenceSink::Verdict::go_on:
       break;
   }
-  if (sequence.tokens_left() <= 0) return FinishReason::length;
+  if (!sequence.advance_constraint(token.id)) {
+    const std::optional<Error>& error = sequence.constraint_error();
+    return Ending{error ? FinishReason::error : FinishReason::stop, error};
+  }
+  if (sequence.tokens_left() <= 0) return Ending{FinishReason::length};
   return std::nullopt;
 }
 

@@ -23,8 +23,10 @@ std::vector<Scheduler::Chunk> Scheduler::reserve(std::span<const PlannedRows> pl
     const Position rows = reserve_rows(*wanted.sequence, wanted.rows, !granted.empty());
     std::erase_if(granted, [&](const Chunk& chunk) { return !is_running(chunk.sequence); });
     if (rows == 0) continue;
-    granted.push_back(
-        {.sequence = wanted.sequence, .rows = rows, .has_logits = rows == wanted.sequence->left()});
+    granted.push_back({.sequence = wanted.sequence,
+                       .rows = rows,
+                       .has_logits = rows == wanted.sequence->left(),
+                       .judges_prompt = wanted.sequence->judges_prompt()});
   }
   return granted;
 }

@@ -36,6 +36,33 @@ std::span<const TokenId> Sequence::forwarded_tokens() const {
   return tokens().first(static_cast<std::size_t>(offset()));
 }
 
+SamplingPlace Sequence::place() const {
+  const bool may_stop = completion_tokens_ >= request_.min_tokens;
+  return {
+      .choice = request_.choice,
+      .position = length(),
+      .tokens = tokens_,
+      .prompt_length = prompt_length_,
+      .mask = request_.constraint ? request_.constraint->mask() : std::span<const std::uint32_t>(),
+      .banned = request_.banned_ids,
+      .banned_stops = may_stop ? std::span<const TokenId>() : request_.stop_ids};
+}
+
+void Sequence::compute_mask() {
+  CHECK(needs_mask());
+  Status status = request_.constraint->compute_mask();
+  has_mask_ = status.has_value();
+  if (!status) constraint_error_ = std::move(status).error();
+}
+
+bool Sequence::advance_constraint(TokenId token) {
+  if (!request_.constraint) return true;
+  has_mask_ = false;
+  Result<bool> goes_on = request_.constraint->advance(token);
+  if (!goes_on) constraint_error_ = std::move(goes_on).error();
+  return goes_on.value_or(false);
+}
+
 void Sequence::commit(Position rows) {
   CHECK(0 < rows && rows <= left());
   const Position end = offset() + rows;

@@ -37,10 +37,33 @@ class Sequence {
   Position offset() const { return cache.offset(); }
   // Tokens that may still be sampled.
   Position tokens_left() const { return request_.max_tokens - (length() - prompt_length_); }
+  // Where the next token is sampled, and what stands there.
+  SamplingPlace place() const;
   // Tokens to forward before the next one can be sampled; at least 1.
   Position left() const { return length() - offset(); }
   bool has_sampled() const { return completion_tokens_ > 0; }
   bool is_decoding() const { return has_sampled() && left() == 1; }
+
+  // ---- its constraint, if it has one
+  // Whether the mask of the place after the last token is still to be computed.
+  bool needs_mask() const { return request_.constraint && !has_mask_ && !constraint_error_; }
+  void compute_mask();
+  // Goes on by a token that ends nothing. False: the reply is complete. Errors: see
+  // constraint_error(), which is set then.
+  bool advance_constraint(TokenId token);
+  const std::optional<Error>& constraint_error() const { return constraint_error_; }
+
+  // ---- logprobs of the prompt's tokens (prompt_logprobs)
+  // Whether some of them are still to be told: then the logits of rows are wanted from
+  // rows_judged() on.
+  bool judges_prompt() const {
+    return request_.prompt_logprobs >= 0 && rows_judged_ < prompt_length_ - 1;
+  }
+  Position rows_judged() const { return rows_judged_; }
+  void set_rows_judged(Position rows) { rows_judged_ = rows; }
+  // Tokens that need not be forwarded where the prompt cache has them: the logits of the last one
+  // are always wanted.
+  Position skippable() const { return judges_prompt() ? rows_judged_ : length() - 1; }
 
   // The next `rows` tokens were forwarded: their keys and values become part of the sequence.
   void commit(Position rows);
@@ -93,6 +116,9 @@ class Sequence {
   std::vector<bool> was_forwarded_;  // by prompt position, until a token was sampled
   Position reached_ = 0;             // the largest offset so far
   Position completion_tokens_ = 0;
+  Position rows_judged_ = 0;  // rows of the prompt whose next token's logprob was told
+  bool has_mask_ = false;
+  std::optional<Error> constraint_error_;
   PromptCache::Match first_match_;
   std::optional<Position> retokenised_at_;
   bool is_pinned_ = false;

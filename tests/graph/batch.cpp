@@ -21,7 +21,9 @@ class Batch::Sink final : public SequenceSink {
 
   Verdict on_token(const SampledToken& token) override { return batch_->on_token(index_, token); }
   void on_end(const SequenceEnd& end) override { batch_->on_end(index_, end); }
-  void on_prefill(Position done, Position) override { batch_->on_prefill(index_, done); }
+  void on_prefill(Position done, Position, Position) override {
+    batch_->on_prefill(index_, done);
+  }
   bool is_same_text(std::span<const TokenId> cached, std::span<const TokenId> prompt) override {
     return (cached.size() + prompt.size()) % 2 == 0;
   }

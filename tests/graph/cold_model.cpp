@@ -2,6 +2,7 @@
 #include "graph/cold_model.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -33,14 +34,25 @@ const ColdModel::Rows& ColdModel::forward(std::vector<TokenId> tokens) {
 Answer ColdModel::answer(const GraphRequest& request, std::span<const TokenId> guide) {
   std::vector<TokenId> tokens = request.prompt;
   tokens.insert(tokens.end(), guide.begin(), guide.end());
-  const std::span<const float> logits = forward(std::move(tokens)).logits;
+  const std::span<const float> logits = forward(tokens).logits;
 
   Answer answer;
   for (std::size_t row = 0; row <= guide.size(); row++) {
     const std::size_t position = request.prompt.size() + row;
-    const SampledToken token =
+    SamplingPlace place{.choice = request.choice,
+                        .position = static_cast<Position>(position),
+                        .tokens = std::span(tokens).first(position),
+                        .prompt_length = static_cast<Position>(request.prompt.size()),
+                        .banned = request.banned_ids};
+    if (static_cast<Position>(row) < request.min_tokens) place.banned_stops = request.stop_ids;
+    const std::optional<SampledToken> sampled =
         sampler_.sample(logits.subspan((position - 1) * vocabulary_, vocabulary_), request.sampling,
-                        request.choice, static_cast<Position>(position), request.top_logprobs);
+                        place, request.top_logprobs);
+    if (!sampled) {
+      answer.reason = FinishReason::stop;
+      return answer;
+    }
+    const SampledToken& token = *sampled;
     if (std::ranges::find(request.stop_ids, token.id) != request.stop_ids.end()) {
       answer.reason = FinishReason::stop;
       return answer;

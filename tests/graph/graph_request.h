@@ -17,7 +17,9 @@ struct GraphRequest {
   Position max_tokens = 1;
   SamplingParams sampling;
   std::uint32_t choice = 0;
-  std::vector<TokenId> stop_ids;       // end-of-sequence tokens
+  std::vector<TokenId> stop_ids;  // end-of-sequence tokens
+  std::vector<TokenId> banned_ids;
+  Position min_tokens = 0;
   std::vector<TokenId> stop_text_ids;  // the sink says stop after one of these
   int top_logprobs = -1;
   CacheScope scope;

@@ -2,9 +2,12 @@
 #include "graph/graph_writer.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include <fmt/core.h>
+
+#include "support/random_sampling.h"
 
 namespace reprise::testing {
 
@@ -63,12 +66,22 @@ void GraphWriter::fit(Conversation& conversation) const {
 
 void GraphWriter::choose_sampling(GraphRequest& request) {
   SamplingParams& sampling = request.sampling;
+  request.banned_ids.clear();
+  if (dice_.chance(25)) {
+    std::mt19937 random(static_cast<std::uint32_t>(dice_.between(0, 1 << 30)));
+    sampling = random_sampling(random, limits_.vocabulary);
+  } else {
+    sampling = {};
+    sampling.temperature = dice_.chance(40) ? 0 : dice_.chance(50) ? 1.0 : 0.7;
+    if (dice_.chance(20)) sampling.top_k = static_cast<int>(dice_.between(1, 50));
+    if (dice_.chance(20)) sampling.top_p = 0.9;
+    if (dice_.chance(10)) sampling.min_p = 0.05;
+  }
+  if (dice_.chance(10)) {
+    request.banned_ids = dice_.tokens(dice_.between(1, 30), limits_.vocabulary);
+  }
   sampling.seed = static_cast<std::uint64_t>(dice_.between(0, 1000));
   request.choice = static_cast<std::uint32_t>(dice_.between(0, 1));
-  sampling.temperature = dice_.chance(40) ? 0 : dice_.chance(50) ? 1.0 : 0.7;
-  if (dice_.chance(20)) sampling.top_k = static_cast<int>(dice_.between(1, 50));
-  if (dice_.chance(20)) sampling.top_p = 0.9;
-  if (dice_.chance(10)) sampling.min_p = 0.05;
   request.top_logprobs = static_cast<int>(dice_.between(0, 5));
 }
 
@@ -91,6 +104,7 @@ PlannedRequest GraphWriter::ask(std::string operation, Conversation conversation
   if (dice_.chance(30)) {
     request.stop_text_ids = dice_.tokens(dice_.between(1, 8), limits_.vocabulary);
   }
+  if (dice_.chance(20)) request.min_tokens = dice_.between(0, request.max_tokens);
   request.scope = scope;
   request.use_cache = !dice_.chance(4);
   if (limits_.pins && dice_.chance(20)) request.pin_ms = dice_.chance(50) ? 1 : 60'000;
@@ -169,6 +183,7 @@ PlannedRequest GraphWriter::again(const PlannedRequest& earlier) {
           1, std::min(limits_.reply_max,
                       limits_.length_max - static_cast<Position>(request.prompt.size())));
   }
+  request.min_tokens = std::min(request.min_tokens, request.max_tokens);
   return planned;
 }
 

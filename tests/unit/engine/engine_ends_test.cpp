@@ -144,7 +144,7 @@ TEST_P(EngineEnds, RefusalsNameBothNumbersAndNeverCallTheSink) {
   EXPECT_EQ(refusal({.prompt = {3, kTinyVocabulary}}).message,
             "prompt holds token id 320, the vocabulary has 320");
   EXPECT_EQ(refusal({.prompt = {3, -1}}).code, Errc::invalid_argument);
-  EXPECT_EQ(refusal({.prompt = prompt, .max_tokens = 0}).field, "max_tokens");
+  EXPECT_EQ(refusal({.prompt = prompt, .max_tokens = -1}).field, "max_tokens");
   EXPECT_EQ(refusal({.prompt = prompt, .max_tokens = 251}).message,
             "50 prompt tokens and max_tokens 251 exceed the context length of 300 tokens");
   EXPECT_EQ(refusal({.prompt = random_tokens(301, 1), .max_tokens = 1}).code,

@@ -33,6 +33,10 @@ class Recording {
     ends_++;
     changed_.notify_all();
   }
+  void add_prompt(std::span<const SampledToken> tokens) {
+    const std::lock_guard lock(mutex_);
+    prompt_.insert(prompt_.end(), tokens.begin(), tokens.end());
+  }
   void add_prefill(Position done) {
     const std::lock_guard lock(mutex_);
     prefilled_ = done;
@@ -48,6 +52,7 @@ class Recording {
 
   // Read these when the end was heard.
   const std::vector<SampledToken>& tokens() const { return tokens_; }
+  const std::vector<SampledToken>& prompt() const { return prompt_; }  // prompt_logprobs
   const SequenceEnd& end() const { return end_; }
   int ends() const {
     const std::lock_guard lock(mutex_);
@@ -60,13 +65,15 @@ class Recording {
     return ids;
   }
 
-  // Ids, logprobs and top logprobs as bytes: equal runs give equal strings.
-  std::string bytes() const {
+  // Ids, logprobs and top logprobs, the prompt's too, as bytes: equal runs give equal strings.
+  std::string bytes() const { return bytes_of(prompt_) + bytes_of(tokens_); }
+
+  static std::string bytes_of(const std::vector<SampledToken>& tokens) {
     std::string bytes;
     const auto add = [&](const auto& value) {
       bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
     };
-    for (const SampledToken& token : tokens_) {
+    for (const SampledToken& token : tokens) {
       add(token.id);
       add(token.logprob);
       for (const TokenLogprob& entry : token.top) {
@@ -87,7 +94,7 @@ class Recording {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<SampledToken> tokens_;
+  std::vector<SampledToken> tokens_, prompt_;
   SequenceEnd end_;
   int ends_ = 0;
   Position prefilled_ = 0;
@@ -99,6 +106,11 @@ struct Ask {
   Position max_tokens = 12;
   SamplingParams sampling = {.seed = 7};
   std::vector<TokenId> stop_ids = {};
+  std::vector<TokenId> banned_ids = {};
+  Position min_tokens = 0;
+  int prompt_logprobs = -1;
+  std::uint32_t choice = 0;
+  std::function<std::unique_ptr<TokenConstraint>()> constraint = {};
   Position history_boundary = 0;
   std::string tenant = {};
   std::string salt = {};
@@ -133,15 +145,20 @@ class RecordingSink final : public SequenceSink {
     EXPECT_EQ(tokens_, 0u);
     prompt_cached_ = usage.cached_tokens;
   }
+  void on_prompt_logprobs(std::span<const SampledToken> tokens) override {
+    EXPECT_FALSE(tokens.empty());
+    EXPECT_FALSE(prompt_cached_.has_value());
+    recording_->add_prompt(tokens);
+  }
   void on_end(const SequenceEnd& end) override {
-    EXPECT_EQ(prompt_cached_.has_value(), end.usage.completion_tokens > 0);
+    EXPECT_TRUE(prompt_cached_.has_value() || end.usage.completion_tokens == 0);
     EXPECT_EQ(prompt_cached_.value_or(end.usage.cached_tokens), end.usage.cached_tokens);
     recording_->add_end(end);
   }
   bool is_same_text(std::span<const TokenId> cached, std::span<const TokenId> prompt) override {
     return is_same_text_ && is_same_text_(cached, prompt);
   }
-  void on_prefill(Position done, Position total) override {
+  void on_prefill(Position done, Position, Position total) override {
     EXPECT_LE(done, total);
     recording_->add_prefill(done);
     if (on_prefill_) on_prefill_(done);
@@ -162,7 +179,12 @@ inline GenerationRequest make_request(const Ask& ask, Recording& recording) {
   request.history_boundary = ask.history_boundary;
   request.max_tokens = ask.max_tokens;
   request.sampling = ask.sampling;
+  request.choice = ask.choice;
   request.stop_ids = ask.stop_ids;
+  request.banned_ids = ask.banned_ids;
+  request.min_tokens = ask.min_tokens;
+  request.prompt_logprobs = ask.prompt_logprobs;
+  if (ask.constraint) request.constraint = ask.constraint();
   request.top_logprobs = 5;
   request.scope = {ask.tenant, ask.salt};
   request.use_cache = ask.use_cache;

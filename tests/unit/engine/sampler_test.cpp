@@ -33,9 +33,15 @@ std::vector<float> random_logits(std::size_t count, unsigned seed, float spread 
   return logits;
 }
 
+SampledToken sample(Sampler& sampler, std::span<const float> logits, const SamplingParams& params,
+                    std::uint32_t choice, Position position, int top_logprobs) {
+  return sampler.sample(logits, params, {.choice = choice, .position = position}, top_logprobs)
+      .value();
+}
+
 TokenId draw(Sampler& sampler, const std::vector<float>& logits, const SamplingParams& params,
              Position position = 0, std::uint32_t choice = 0) {
-  return sampler.sample(logits, params, choice, position, -1).id;
+  return sample(sampler, logits, params, choice, position, -1).id;
 }
 
 // Pearson's statistic of `draws` draws against `expected` probabilities lies, with probability
@@ -84,6 +90,7 @@ TEST(Philox, SeedChoiceAndPositionEachMatter) {
   EXPECT_NE(base, random_bits(1, 3, 3));
   EXPECT_NE(base, random_bits(1, 2, 4));
   EXPECT_NE(base, random_bits(1, 2, 3 + (std::int64_t{1} << 32)));
+  EXPECT_NE(base, random_bits(1, 2, 3, RandomStream::xtc));
 }
 
 TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
@@ -101,7 +108,7 @@ TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
 TEST(Sampler, TopLogprobsFollowTheTotalOrder) {
   Sampler sampler = scalar_sampler();
   const std::vector<float> logits = {1, 3, 3, -0.0f, 0.0f, 3, 2};
-  const SampledToken token = sampler.sample(logits, {.temperature = 0}, 0, 0, 7);
+  const SampledToken token = sample(sampler, logits, {.temperature = 0}, 0, 0, 7);
   std::vector<TokenId> ids;
   for (const TokenLogprob& entry : token.top) ids.push_back(entry.id);
   EXPECT_EQ(ids, (std::vector<TokenId>{1, 2, 5, 6, 0, 3, 4}));
@@ -115,19 +122,18 @@ TEST(Sampler, TopLogprobsFollowTheTotalOrder) {
 TEST(Sampler, LogprobsAreTheModelsWhateverTheTemperature) {
   Sampler sampler = scalar_sampler();
   const std::vector<float> logits = random_logits(5000, 3);
-  const SampledToken greedy = sampler.sample(logits, {.temperature = 0}, 0, 9, 20);
-  const SampledToken warm = sampler.sample(logits, {.temperature = 3, .top_k = 2}, 0, 9, 20);
+  const SampledToken greedy = sample(sampler, logits, {.temperature = 0}, 0, 9, 20);
+  const SampledToken warm = sample(sampler, logits, {.temperature = 3, .top_k = 2}, 0, 9, 20);
   ASSERT_EQ(greedy.top.size(), 20u);
   for (std::size_t rank = 0; rank < 20; rank++) {
     EXPECT_EQ(greedy.top[rank].id, warm.top[rank].id);
     EXPECT_EQ(greedy.top[rank].logprob, warm.top[rank].logprob);
   }
-  EXPECT_TRUE(sampler.sample(logits, {.temperature = 0}, 0, 9, 0).top.empty());
-  EXPECT_NE(sampler.sample(logits, {.temperature = 0}, 0, 9, 0).logprob, 0);
+  EXPECT_TRUE(sample(sampler, logits, {.temperature = 0}, 0, 9, 0).top.empty());
+  EXPECT_NE(sample(sampler, logits, {.temperature = 0}, 0, 9, 0).logprob, 0);
   double exact = 0;
   for (const float logit : logits) exact += std::exp(static_cast<double>(logit) - logits[0]);
-  const SampledToken first =
-      sampler.sample({&logits[0], logits.size()}, {.temperature = 0}, 0, 0, 5000);
+  const SampledToken first = sample(sampler, logits, {.temperature = 0}, 0, 0, 5000);
   for (const TokenLogprob& entry : first.top) {
     const double wanted = static_cast<double>(logits[static_cast<std::size_t>(entry.id)]) -
                           static_cast<double>(logits[0]) - std::log(exact);
@@ -189,7 +195,7 @@ TEST(Sampler, ExtremesStayFiniteAndDrawable) {
   for (const double temperature : {0.0, 1e-300, 1e-6, 1.0, 1e30}) {
     EXPECT_EQ(draw(sampler, wide, {.temperature = temperature}), 1) << temperature;
   }
-  for (const TokenLogprob& entry : sampler.sample(wide, {}, 0, 0, 4).top) {
+  for (const TokenLogprob& entry : sample(sampler, wide, {}, 0, 0, 4).top) {
     EXPECT_TRUE(std::isfinite(entry.logprob));
   }
   // A temperature without end makes all equal.
@@ -232,10 +238,10 @@ TEST(Sampler, ScratchAndKernelsDoNotMatter) {
   Sampler used = scalar_sampler();
   for (Position position = 0; position < 40; position++) {
     draw(used, other, {.temperature = 5}, position);
-    const SampledToken after = used.sample(logits, params, 1, position, 5);
+    const SampledToken after = sample(used, logits, params, 1, position, 5);
     for (const kernels::KernelTable* table : tables()) {
       Sampler fresh(*table);
-      const SampledToken alone = fresh.sample(logits, params, 1, position, 5);
+      const SampledToken alone = sample(fresh, logits, params, 1, position, 5);
       EXPECT_EQ(after.id, alone.id);
       EXPECT_EQ(std::bit_cast<std::uint32_t>(after.logprob),
                 std::bit_cast<std::uint32_t>(alone.logprob));

@@ -7,6 +7,8 @@
 
 #include "engine/scheduler.h"
 #include "engine_harness.h"
+#include "fake_grammar.h"
+#include "support/random_sampling.h"
 
 namespace reprise::testing {
 namespace {
@@ -128,6 +130,12 @@ class SchedulerTwin {
                                         1 + static_cast<std::uint32_t>(number)));
   }
 
+  static SamplingParams sampling(std::size_t number) {
+    std::mt19937 random(static_cast<std::uint32_t>(number));
+    return number % 2 == 0 ? SamplingParams{.seed = number}
+                           : random_sampling(random, kTinyVocabulary);
+  }
+
   void operate() {
     const std::size_t dice = below(100);
     if (dice < 12 && flights_.size() < 12) {
@@ -135,13 +143,17 @@ class SchedulerTwin {
       const std::string tenant(1, static_cast<char>('a' + below(3)));
       Ask ask{.prompt = prompt(number),
               .max_tokens = 1 + static_cast<Position>(number % 4 * 20),
-              .sampling = {.seed = number},
+              .sampling = sampling(number),
               .tenant = tenant,
               .salt = tenant,
               .use_cache = below(8) != 0,
               .priority = static_cast<Priority>(below(3)),
               .pin_ms = below(10) == 0 ? 5 : 0,
               .timeout_ms = below(10) == 0 ? 4 : 0};
+      if (number % 6 == 1) ask.prompt_logprobs = 2;
+      if (number % 5 == 2) {
+        ask.constraint = [] { return std::make_unique<FakeGrammar>(FakeGrammarOptions{}); };
+      }
       accept(std::move(ask), number);
     } else if (dice < 15 && !flights_.empty()) {
       cancel(below(flights_.size()));

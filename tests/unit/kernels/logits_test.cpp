@@ -39,6 +39,38 @@ TEST(Logits, MaximaOfBlocksPassOverNan) {
   }
 }
 
+// A mask leaves few tokens, or none; what is suppressed has no weight.
+TEST(Logits, SuppressedTokensWeighNothing) {
+  constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+  for (const int count : {1, 5, 16, 17, 127, 129, 300, 1031}) {
+    const auto n = static_cast<std::size_t>(count);
+    for (unsigned seed = 1; seed < 5; seed++) {
+      const std::vector<float> whole = normal_values(n, seed, 4.0f);
+      std::vector<float> x(n, kImpossible), finite(n, -1e9f);
+      for (std::size_t i = seed * 37 % n; i < n; i += seed * 53) x[i] = finite[i] = whole[i];
+      for (const KernelTable* table : available_kernels()) {
+        const int best = table->argmax(x.data(), count);
+        EXPECT_EQ(best, table->argmax(finite.data(), count)) << table->isa << count;
+        const float largest = x[static_cast<std::size_t>(best)];
+        const double sum = table->sum_exp(x.data(), count, largest);
+        EXPECT_EQ(sum, table->sum_exp(finite.data(), count, largest)) << table->isa << count;
+        EXPECT_GE(sum, 1.0);
+        std::vector<float> exponents(n);
+        table->scaled_exponents(x.data(), count, largest, 0.7, exponents.data());
+        EXPECT_EQ(table->argmax(exponents.data(), count), best);
+        EXPECT_GE(table->sum_exp(exponents.data(), count, 0), 1.0);
+      }
+    }
+    const std::vector<float> none(n, kImpossible);
+    for (const KernelTable* table : available_kernels()) {
+      EXPECT_EQ(table->argmax(none.data(), count), 0) << table->isa;
+      std::vector<float> maxima((n + kMaximumBlock - 1) / kMaximumBlock, 1.0f);
+      table->block_maxima(none.data(), count, maxima.data());
+      for (const float maximum : maxima) EXPECT_EQ(maximum, kImpossible) << table->isa;
+    }
+  }
+}
+
 TEST(Logits, ExponentsAreDividedInDoubleAndRoundedOnce) {
   for (const double temperature : {0.7, 1.3, 1e-6, 37.0}) {
     for (const int count : {1, 7, 8, 9, 100}) {
