@@ -1,4 +1,4 @@
-// The C boundary of the Rust library in this folder: tokenizers and chat templates.
+// The C boundary of the Rust library in this folder: tokenizers, chat templates, grammars.
 //
 // Rules that hold for every function:
 // * A text is bytes and a size; no zero at the end. What the caller lends (TextSlice and the arrays
@@ -8,8 +8,8 @@
 //   UTF-8 (free it with text_buffer_free) and the other outputs are untouched.
 // * Outputs of a call that succeeded belong to the caller, who frees them with the function named.
 // * A panic inside the library comes back as TEXT_PANIC.
-// * Objects are immutable after their making: several threads may use one at once, until it is
-// freed.
+// * Objects are immutable after their making, but for TextGrammar: several threads may use one at
+//   once, until it is freed.
 // * Pointers to objects and outputs must not be null; a `data` of size 0 may be.
 #pragma once
 #include <stdbool.h>
@@ -26,6 +26,7 @@ typedef enum TextStatus {
   TEXT_CORRUPT = 2,           // the vocabulary contradicts itself
   TEXT_UNSUPPORTED = 3,       // well-formed, but not a thing this library does
   TEXT_PANIC = 4,             // a bug in the library
+  TEXT_EXHAUSTED = 5,         // larger than a limit
 } TextStatus;
 
 // Bytes that the caller lends.
@@ -132,6 +133,44 @@ void text_template_free(TextTemplate* chat_template);  // null is fine
 // time that strftime_now shows, in seconds since 1970.
 TextStatus text_template_render(const TextTemplate* chat_template, TextSlice context_json,
                                 int64_t now, TextBuffer* text, TextBuffer* error);
+
+// ---- Grammar ----
+
+typedef struct TextGrammarVocabulary TextGrammarVocabulary;
+typedef struct TextGrammar TextGrammar;
+
+// A model's tokens as grammars need them: token i stands for the bytes tokens[i] (none: there is no
+// such token, it is never allowed) and is no text where special[i] is 1; free it with
+// text_grammar_vocabulary_free. `stop_ids` (at least one) end a reply. Takes a second for 262144
+// tokens. TEXT_CORRUPT: a stop id is outside; TEXT_INVALID_ARGUMENT: there is none.
+TextStatus text_grammar_vocabulary_new(const TextSlice* tokens, const uint8_t* special,
+                                       size_t token_count, const uint32_t* stop_ids,
+                                       size_t stop_count, TextGrammarVocabulary** vocabulary,
+                                       TextBuffer* error);
+void text_grammar_vocabulary_free(TextGrammarVocabulary* vocabulary);  // null is fine
+
+// Compiles a grammar in llguidance's Lark dialect (special tokens are no text: `<[id]>`; schemas:
+// `%json {...}`), at its start; free it with text_grammar_free. The vocabulary may be freed before
+// it. The grammar is untrusted: its size, memory, recursion and the work are bounded.
+// TEXT_INVALID_ARGUMENT: wrong, or nothing satisfies it; TEXT_UNSUPPORTED: a keyword of a schema;
+// TEXT_EXHAUSTED: too large.
+TextStatus text_grammar_compile(const TextGrammarVocabulary* vocabulary, TextSlice lark,
+                                TextGrammar** grammar, TextBuffer* error);
+void text_grammar_free(TextGrammar* grammar);  // null is fine
+// The same place in the same grammar, with a state of its own; free it with text_grammar_free.
+TextStatus text_grammar_copy(const TextGrammar* grammar, TextGrammar** copy, TextBuffer* error);
+
+// Writes which tokens may follow: bit id % 32 of word id / 32; (token_count + 31) / 32 words. All
+// stop ids where the reply may end. TEXT_EXHAUSTED: more work than a step may take;
+// TEXT_INVALID_ARGUMENT: no token of the vocabulary can follow. The grammar is of no use after
+// either.
+TextStatus text_grammar_mask(TextGrammar* grammar, uint32_t* words, size_t word_count,
+                             TextBuffer* error);
+
+// Goes on by a token. `goes_on` says whether any may follow but a stop id. TEXT_INVALID_ARGUMENT:
+// the token may not stand here.
+TextStatus text_grammar_advance(TextGrammar* grammar, uint32_t token, bool* goes_on,
+                                TextBuffer* error);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,8 @@ Errc code_of(TextStatus status) {
     case TEXT_UNSUPPORTED:
     case TEXT_PANIC:
       return Errc::unsupported;
+    case TEXT_EXHAUSTED:
+      return Errc::exhausted;
   }
   CHECK(false);  // a success is no failure
 }

@@ -13,6 +13,7 @@ pub enum Status {
     Corrupt = 2,
     Unsupported = 3,
     Panic = 4,
+    Exhausted = 5,
 }
 
 #[derive(Debug)]
@@ -40,6 +41,13 @@ pub fn corrupt(message: impl ToString) -> Failure {
 pub fn unsupported(message: impl ToString) -> Failure {
     Failure {
         status: Status::Unsupported,
+        message: message.to_string(),
+    }
+}
+
+pub fn exhausted(message: impl ToString) -> Failure {
+    Failure {
+        status: Status::Exhausted,
         message: message.to_string(),
     }
 }
@@ -104,6 +112,14 @@ pub struct TextSlice {
 }
 
 impl TextSlice {
+    #[cfg(test)]
+    pub fn of(bytes: &[u8]) -> Self {
+        TextSlice {
+            data: bytes.as_ptr(),
+            size: bytes.len(),
+        }
+    }
+
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {
         unsafe { lent(self.data, self.size) }
     }

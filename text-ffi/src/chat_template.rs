@@ -1,7 +1,7 @@
 //! Chat templates as transformers renders them: Jinja with trimmed blocks, Python's string methods,
 //! `raise_exception`, `strftime_now`, `tojson` and `{% generation %}` blocks; work is bounded.
 use crate::boundary::{Outcome, TextBuffer, TextSlice, guard, invalid_argument};
-use crate::json_filter::tojson;
+use crate::json_filter::{python_float, tojson};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{
@@ -54,6 +54,10 @@ impl TextTemplate {
 fn write_as_python(output: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     match value.kind() {
         ValueKind::None => output.write_str("None")?,
+        ValueKind::Number if !value.is_integer() => match f64::try_from(value.clone()) {
+            Ok(number) => output.write_str(&python_float(number))?,
+            Err(_) => return escape_formatter(output, state, value),
+        },
         ValueKind::Bool => output.write_str(if value.is_true() { "True" } else { "False" })?,
         _ => return escape_formatter(output, state, value),
     }
@@ -246,6 +250,23 @@ mod tests {
                 context
             ),
             "[1,{\"k\":2}]"
+        );
+    }
+
+    #[test]
+    fn floats_are_pythons() {
+        let numbers = json!({"x": [1.0, -0.0, 2e5, 1e15, 1e16, 1.5e-5, 1e-4, 123456789.25, 1e300]});
+        let python =
+            "1.0 -0.0 200000.0 1000000000000000.0 1e+16 1.5e-05 0.0001 123456789.25 1e+300";
+        assert_eq!(
+            render("{% for n in x %}{{ n }} {% endfor %}", numbers.clone()).trim_end(),
+            python
+        );
+        let listed = format!("[{}]", python.replace(' ', ", "));
+        assert_eq!(render("{{ x | tojson }}", numbers), listed);
+        assert_eq!(
+            render("{{ 7 }} {{ 10 ** 17 }}", json!({})),
+            "7 100000000000000000"
         );
     }
 

@@ -14,6 +14,22 @@ struct JsonWriter {
     text: String,
 }
 
+/// Python's repr of a float: the shortest digits, an exponent from 1e16 and below 1e-4.
+pub fn python_float(number: f64) -> String {
+    let scientific = format!("{number:e}");
+    let parts = scientific.split_once('e');
+    let exponent = parts.and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+    match (parts, exponent) {
+        (Some((digits, _)), Some(exponent)) if !(-4..16).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+        (Some(_), _) if number.fract() == 0.0 => format!("{number:.1}"),
+        (Some(_), _) => number.to_string(),
+        _ => number.to_string().to_lowercase(), // inf, -inf, nan
+    }
+}
+
 pub fn tojson(state: &State, value: &Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let separators: Option<(String, String)> =
@@ -75,6 +91,10 @@ impl JsonWriter {
                     },
                 );
             }
+            Json::Number(number) => match number.as_f64() {
+                Some(float) if number.is_f64() => self.text.push_str(&python_float(float)),
+                _ => self.text.push_str(&number.to_string()),
+            },
             scalar => self.text.push_str(&scalar.to_string()),
         }
     }

@@ -1,11 +1,12 @@
-//! Hugging Face's tokenizers and minijinja behind the C header `text_ffi.h`, which is the contract
-//! of every exported function. No panic crosses the boundary.
+//! Hugging Face's tokenizers, minijinja and llguidance behind the C header `text_ffi.h`, which is
+//! the contract of every exported function. No panic crosses the boundary.
 #![allow(clippy::missing_safety_doc)] // what callers must keep to is written in the header, once
 
 mod added_tokens;
 mod boundary;
 mod byte_level;
 mod chat_template;
+mod grammar;
 mod json_checks;
 mod json_decoder;
 mod json_file;

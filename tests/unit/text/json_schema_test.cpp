@@ -1,0 +1,253 @@
+// Schemas of strangers: refused in time and by name, or made into what they say.
+#include "text/json_schema.h"
+
+#include <chrono>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "golden.h"
+#include "grammar_support.h"
+#include "schema_validity.h"
+#include "text/reply_grammar.h"
+
+namespace reprise::test {
+namespace {
+
+JsonObject schema_of(std::string_view text) {
+  Result<JsonValue> value = parse_json(text, {.depth_max = 200});
+  EXPECT_TRUE(value.has_value()) << text;
+  return value ? value->as_object() : JsonObject{};
+}
+
+class JsonSchema : public testing::Test {
+ protected:
+  Result<GrammarMatcher> compile(const JsonObject& schema) {
+    TRY_ASSIGN(const std::string lark, json_grammar({}, schema));
+    return probe_.compiler().compile(lark);
+  }
+
+  // In one line and a second (ten on a loaded machine), by the check or by llguidance.
+  void expect_refused(const JsonObject& schema, Errc code, std::string_view says) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Result<GrammarMatcher> matcher = compile(schema);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    ASSERT_FALSE(matcher.has_value()) << says;
+    const Error& error = matcher.error();
+    EXPECT_EQ(error.code, code) << error.message;
+    EXPECT_NE(error.message.find(says), std::string::npos) << error.message;
+    EXPECT_EQ(error.message.find('\n'), std::string::npos) << error.message;
+    EXPECT_LE(error.message.size(), 400U);
+    EXPECT_LT(elapsed.count(), 10.0) << error.message;
+  }
+  void expect_refused(std::string_view schema, Errc code, std::string_view says) {
+    expect_refused(schema_of(schema), code, says);
+  }
+
+  Tokenizer tokenizer_ =
+      tokenizer_of(scores_vocabulary({"▁", "{", "}", "[", "]", "\"", ":", ",", "{\"", "\":", "a",
+                                      "b", "1", "true", "null", "kids"}));
+  GrammarProbe probe_{tokenizer_, {1, 2}, 300};
+};
+
+TEST_F(JsonSchema, RefusesKeywordsByName) {
+  const auto no = Errc::unsupported;
+  expect_refused(R"({"type": "array", "uniqueItems": true})", no, "\"uniqueItems\"");
+  expect_refused(R"({"type": "object", "properties": {"a": {"minlength": 3}}})", no,
+                 "properties.a: keyword \"minlength\"");
+  expect_refused(R"({"not": {"type": "string"}})", no, "\"not\"");
+  expect_refused(R"({"if": {}, "then": {}, "$schema": "http://json-schema.org/draft-04/schema#"})",
+                 no, "\"if\"");
+  expect_refused(R"({"type": "array", "contains": {}})", no, "\"contains\"");
+  expect_refused(R"({"type": "object", "propertyNames": {"pattern": "a"}})", no, "propertyNames");
+  expect_refused(R"({"type": "string", "format": "iri"})", no, "format \"iri\"");
+  expect_refused(R"({"oneOf": [{"type": "string"}, {"minLength": 2, "type": "string"}]})", no,
+                 "oneOf");
+  expect_refused(R"({"$defs": {"a": {"dependentRequired": {}}}, "$ref": "#/$defs/a"})", no,
+                 "dependentRequired");
+}
+
+TEST_F(JsonSchema, RefusesWhatIsNoSchema) {
+  const auto wrong = Errc::invalid_argument;
+  expect_refused(R"({"type": "text"})", wrong, "text");
+  expect_refused(R"({"type": 3})", wrong, "type must be");
+  expect_refused(R"({"items": 3})", wrong, "items: expected a schema");
+  expect_refused(R"({"properties": []})", wrong, "properties must be an object");
+  expect_refused(R"({"required": "a"})", wrong, "required must be");
+  expect_refused(R"({"anyOf": []})", wrong, "anyOf must be");
+  expect_refused(R"({"enum": []})", wrong, "enum must be");
+  expect_refused(R"({"minimum": "日本語日本語日本語日本語日本語日本語日本語日本語日本語"})", wrong,
+                 "minimum must be a number");
+  expect_refused(R"({"minItems": -1})", wrong, "minItems must be");
+  expect_refused(R"({"minItems": 1.5})", wrong, "minItems must be");
+  expect_refused(R"({"pattern": "("})", wrong, "");
+  expect_refused(R"({"pattern": "a\\"})", wrong, "ends within an escape");
+  expect_refused(R"({"$ref": "#/$defs/nobody"})", wrong, "names nothing");
+  expect_refused(R"({"$ref": "https://example.com/schema"})", wrong, "names nothing");
+  expect_refused(R"({"$ref": 7})", wrong, "$ref");
+}
+
+TEST_F(JsonSchema, RefusesContradictions) {
+  const auto wrong = Errc::invalid_argument;
+  expect_refused(R"({"allOf": [{"type": "string"}, {"type": "integer"}]})", wrong, "incompatible");
+  expect_refused(R"({"type": "object", "properties": {"a": false}, "required": ["a"]})", wrong,
+                 "'a'");
+  expect_refused(R"({"type": "string", "minLength": 3, "maxLength": 2})", wrong, "minLength");
+  expect_refused(R"({"type": "integer", "minimum": 3, "maximum": 2})", wrong, "");
+  expect_refused(R"({"type": "array", "minItems": 3, "maxItems": 2})", wrong, "minItems");
+  expect_refused(R"({"$ref": "#"})", wrong, "no token");
+}
+
+TEST_F(JsonSchema, RefusesWhatIsTooLarge) {
+  const auto large = Errc::exhausted;
+  expect_refused({{"type", "string"}, {"pattern", std::string(60'000, '(')}}, large, "60000 bytes");
+  expect_refused(
+      {{"type", "string"}, {"pattern", std::string(2'000, '(') + std::string(2'000, ')')}}, large,
+      "nested groups");
+  expect_refused({{"patternProperties", {{std::string(60'000, '('), JsonObject{}}}}}, large,
+                 "60000 bytes");
+  std::string deep = "{}";
+  for (int i = 0; i < 90; i++) deep = fmt::format(R"({{"items":{}}})", deep);
+  expect_refused(deep, large, "deeper than 64");
+  expect_refused(R"({"type": "array", "maxItems": 1e9})", large, "maxItems 1000000000");
+  expect_refused(R"({"type": "string", "minLength": 1000000000})", large, "minLength 1000000000");
+  JsonArray values;
+  for (int i = 0; i < 100'000; i++) values.push_back(JsonValue(fmt::format("value number {}", i)));
+  expect_refused({{"enum", values}}, large, "bytes, expected at most");
+  JsonObject properties;
+  for (int i = 0; i < 5'000; i++) properties[fmt::format("p{}", i)] = JsonObject{};
+  expect_refused({{"properties", properties}}, large, "5000 properties");
+  JsonArray factors;  // 10 to the power of 10 combinations
+  for (int i = 0; i < 10; i++) {
+    JsonArray options;
+    for (int j = 0; j < 10; j++)
+      options.push_back(
+          JsonObject{{"properties", {{fmt::format("p{}{}", i, j), {{"type", "string"}}}}}});
+    factors.push_back(JsonObject{{"anyOf", options}});
+  }
+  expect_refused({{"allOf", factors}}, large, "too large");
+  expect_refused(R"({"type": "integer", "multipleOf": 987654321})", large, "fuel");
+}
+
+// Either is right: what counts is that it takes neither long nor the process.
+TEST_F(JsonSchema, SurvivesHostileSchemas) {
+  JsonObject chain;
+  for (int i = 0; i < 5'000; i++)
+    chain[fmt::format("d{}", i)] = {{"items", {{"$ref", fmt::format("#/$defs/d{}", i + 1)}}}};
+  chain["d5000"] = {{"type", "string"}};
+  const JsonObject schemas[] = {
+      {{"$defs", chain}, {"$ref", "#/$defs/d0"}},
+      schema_of(R"({"anyOf": [{"$ref": "#"}, {"type": "string"}]})"),
+      schema_of(R"({"allOf": [{"$ref": "#"}, {"type": "string"}]})"),
+      schema_of(R"({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]},
+                   "b": {"properties": {"a": {"$ref": "#/$defs/a"}}}}, "$ref": "#/$defs/a"})"),
+      schema_of(
+          R"({"type": "string", "pattern": "^((((a{1,999}){1,999}){1,999}){1,999}){1,999}$"})"),
+      schema_of(R"({"type": "string", "pattern": "^(a|aa|aaa)*b.*c.*d.*e.*f.*g.*h$"})"),
+      schema_of(R"({"type": "string", "pattern": "(.*a){20}.{200}", "maxLength": 100000})"),
+      schema_of(R"({"type": "string", "pattern": "^[\\p{L}\\p{N}]{1,5000}$", "minLength": 99999})"),
+      schema_of(R"({"type": "array", "items": {"type": "array", "items": {"type": "array",
+                   "maxItems": 100000}, "maxItems": 100000}, "minItems": 99999})"),
+      schema_of(R"({"type": "number", "multipleOf": 1e-300})"),
+      schema_of(R"({"type": "integer", "minimum": -1e300, "maximum": 1e300})")};
+  for (const JsonObject& schema : schemas) {
+    const auto begin = std::chrono::steady_clock::now();
+    Result<GrammarMatcher> matcher = compile(schema);
+    for (int i = 0; matcher && i < 30; i++) {
+      if (!matcher->compute_mask()) break;
+      if (!matcher->advance(4 + "\"aaaabaacaad"[i % 12])) break;
+    }
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    EXPECT_LT(elapsed.count(), 10.0) << to_json(schema).substr(0, 100);
+    if (!matcher) {
+      EXPECT_EQ(matcher.error().message.find('\n'), std::string::npos) << matcher.error().message;
+    }
+  }
+}
+
+TEST_F(JsonSchema, DropsWhatAsksNothing) {
+  for (const std::string_view schema :
+       {R"({"type": "array", "uniqueItems": false, "title": "t", "x-order": 1})",
+        R"({"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {}})",
+        R"({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "string"})",
+        R"({"type": "object", "properties": {"$defs": {"type": "string"}},
+           "$defs": {"x": {"not": 1}}})",
+        R"({"type": "string", "x-guidance": {"lenient": true}, "description": "d"})"}) {
+    const Result<GrammarMatcher> matcher = compile(schema_of(schema));
+    EXPECT_TRUE(matcher.has_value()) << schema << ": " << matcher.error().message;
+  }
+  const JsonObject loose = schema_of(R"({"type": "array", "uniqueItems": true, "minItems": 1})");
+  const auto dropped = checked_schema(loose, SchemaKeywords::drop_unknown);
+  ASSERT_TRUE(dropped.has_value()) << dropped.error().message;
+  EXPECT_FALSE(dropped->contains("uniqueItems"));
+  EXPECT_TRUE(dropped->contains("minItems"));
+}
+
+TEST_F(JsonSchema, ReadsOneOfWhereAlternativesExcludeOneAnother) {
+  const JsonObject schema = schema_of(R"({"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}],
+      "$defs": {"a": {"type": "object", "properties": {"k": {"const": "a"}}, "required": ["k"]},
+                "b": {"type": "object", "properties": {"k": {"const": "b"}},
+                      "required": ["k"]}}})");
+  const Result<std::string> lark = json_grammar({}, schema);
+  ASSERT_TRUE(lark.has_value()) << lark.error().message;
+  EXPECT_EQ(probe_.after(*lark, R"({"k":"a"})"), "complete");
+  EXPECT_EQ(probe_.after(*lark, R"({"k":"b"})"), "complete");
+  EXPECT_EQ(probe_.after(*lark, R"({"k":"c"})"), R"({"k":")");
+}
+
+TEST_F(JsonSchema, WhiteSpaceHasAnEnd) {
+  const Result<std::string> lark = json_grammar({}, schema_of(R"({"type": "array"})"));
+  ASSERT_TRUE(lark.has_value());
+  EXPECT_EQ(probe_.after(*lark, "[ 1, 1]"), "complete");
+  EXPECT_EQ(probe_.after(*lark, "[\n    1,\n    1\n]"), "complete");
+  EXPECT_EQ(probe_.after(*lark, "[1,  1]"), "[1, ");
+  EXPECT_EQ(probe_.after(*lark, "[1,\n\n1]"), "[1,\n");
+  EXPECT_EQ(probe_.after(*lark, "[] "), "[]");
+  EXPECT_EQ(probe_.after(*lark, " []"), "");
+}
+
+TEST_F(JsonSchema, NamesCannotHideInEscapes) {
+  const Result<std::string> lark = json_grammar(
+      {}, schema_of(R"({"type": "object", "properties": {"a": {"type": "integer"}}})"));
+  ASSERT_TRUE(lark.has_value());
+  EXPECT_EQ(probe_.after(*lark, R"({"b":"b"})"), "complete");
+  EXPECT_EQ(probe_.after(*lark, R"({"a":"b"})"), R"({"a":)");
+  EXPECT_EQ(probe_.after(*lark, R"({"\u0061":"b"})"), R"({"\)");
+}
+
+TEST_F(JsonSchema, RandomRepliesSatisfyIt) {
+  std::mt19937 random(7);
+  for (const std::string_view text :
+       {R"({"type": "object", "properties": {"a": {"type": "string", "maxLength": 5},
+            "b": {"type": "integer", "minimum": -3, "maximum": 120}}, "required": ["a"],
+            "additionalProperties": false})",
+        R"({"type": "array", "items": {"enum": ["a", "b", 1, null, true]}, "minItems": 2,
+            "maxItems": 4})",
+        R"({"type": "object", "properties": {"v": {"type": ["number", "null"]},
+            "kids": {"type": "array", "items": {"$ref": "#"}, "maxItems": 2}}, "required": ["v"],
+            "additionalProperties": false})",
+        R"({"anyOf": [{"type": "boolean"}, {"type": "object", "properties": {"a": {"const": "b"}},
+            "required": ["a"], "additionalProperties": false}]})",
+        R"({"$defs": {"x": {"type": "string", "minLength": 1, "maxLength": 3}}, "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"type": "array",
+            "items": {"$ref": "#/$defs/x"}}}, "required": ["b", "a"],
+            "additionalProperties": false})"}) {
+    const JsonObject schema = schema_of(text);
+    const Result<std::string> lark = json_grammar({}, schema);
+    ASSERT_TRUE(lark.has_value()) << lark.error().message;
+    int complete = 0;
+    for (int i = 0; i < 40; i++) {
+      const auto ids = probe_.walk(*lark, random, 400);
+      if (!ids || has_huge_number(probe_.text_of(*ids))) continue;
+      complete++;
+      const std::string reply = probe_.text_of(*ids);
+      const auto value = parse_json(reply);
+      ASSERT_TRUE(value.has_value()) << value.error().message << ": " << reply;
+      EXPECT_TRUE(satisfies(schema, schema, *value)) << reply;
+    }
+    EXPECT_GE(complete, 30) << text;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,99 @@
+// A validator of JSON schemas, keyword by keyword.
+#include "schema_validity.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "text/json_schema.h"
+
+namespace reprise::test {
+namespace {
+
+bool is_of_type(const JsonValue& value, std::string_view type) {
+  if (type == "string") return value.is_string();
+  if (type == "boolean") return value.is_bool();
+  if (type == "null") return value.is_null();
+  if (type == "array") return value.is_array();
+  if (type == "object") return value.is_object();
+  if (type == "integer") return value.is_int64() || value.is_uint64();
+  return value.is_number();
+}
+
+bool has_type(const JsonValue& type, const JsonValue& value) {
+  if (type.is_string()) return is_of_type(value, type.get_string());
+  return std::ranges::any_of(
+      type.as_array(), [&](const JsonValue& one) { return is_of_type(value, one.as_string()); });
+}
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+// What a value's size is to minLength, minItems and minProperties.
+std::size_t size_of(const JsonValue& value) {
+  if (value.is_string()) return characters(value.get_string());
+  return value.is_array() ? value.get_array().size() : value.get_object().size();
+}
+
+bool fits_object(const JsonValue& root, const JsonObject& schema, const JsonObject& value) {
+  if (const JsonValue* required = schema.if_contains("required")) {
+    for (const JsonValue& name : required->as_array()) {
+      if (!value.contains(name.as_string())) return false;
+    }
+  }
+  const JsonValue* properties = schema.if_contains("properties");
+  const JsonValue* others = schema.if_contains("additionalProperties");
+  return std::ranges::all_of(value, [&](const auto& field) {
+    const JsonValue* own =
+        properties == nullptr ? nullptr : properties->as_object().if_contains(field.key());
+    if (own == nullptr) own = others;
+    return own == nullptr || satisfies(root, *own, field.value());
+  });
+}
+
+bool fits_bound(std::string_view keyword, const JsonValue& bound, const JsonValue& value) {
+  if (value.is_number()) {
+    const double number = value.to_number<double>();
+    if (keyword == "minimum") return number >= bound.to_number<double>();
+    if (keyword == "maximum") return number <= bound.to_number<double>();
+    return true;
+  }
+  const bool is_own = value.is_string()   ? keyword.ends_with("Length")
+                      : value.is_array()  ? keyword.ends_with("Items")
+                      : value.is_object() ? keyword.ends_with("Properties")
+                                          : false;
+  if (!is_own || !bound.is_number()) return true;
+  const auto count = bound.to_number<std::size_t>();
+  return keyword.starts_with("min") ? size_of(value) >= count : size_of(value) <= count;
+}
+
+}  // namespace
+
+bool satisfies(const JsonValue& root, const JsonValue& schema, const JsonValue& value) {
+  if (schema.is_bool()) return schema.get_bool();
+  const JsonObject& object = schema.as_object();
+  const auto fits = [&](const JsonValue& one) { return satisfies(root, one, value); };
+  for (const auto& field : object) {
+    const std::string_view key = field.key();
+    const JsonValue& what = field.value();
+    if (key == "type" && !has_type(what, value)) return false;
+    if (key == "const" && value != what) return false;
+    if (key == "enum" && std::ranges::find(what.as_array(), value) == what.as_array().end())
+      return false;
+    if (key == "$ref" && !fits(*resolve_reference(root, what.as_string()))) return false;
+    if ((key == "anyOf" || key == "oneOf") && std::ranges::none_of(what.as_array(), fits))
+      return false;
+    if (key == "allOf" && !std::ranges::all_of(what.as_array(), fits)) return false;
+    if (key == "items" && value.is_array() &&
+        !std::ranges::all_of(value.get_array(),
+                             [&](const JsonValue& item) { return satisfies(root, what, item); }))
+      return false;
+    if (key.starts_with("min") || key.starts_with("max")) {
+      if (!fits_bound(key, what, value)) return false;
+    }
+  }
+  return !value.is_object() || fits_object(root, object, value.get_object());
+}
+
+}  // namespace reprise::test

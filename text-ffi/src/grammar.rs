@@ -1,0 +1,377 @@
+//! Which tokens may follow: llguidance's grammars over this library's vocabularies, with limits for
+//! grammars that come from strangers.
+use crate::boundary::{
+    Failure, Outcome, TextBuffer, TextSlice, corrupt, exhausted, guard, invalid_argument, lent,
+    unsupported,
+};
+use llguidance::api::{GrammarWithLexer, ParserLimits, TopLevelGrammar};
+use llguidance::{Matcher, ParserFactory};
+use std::sync::Arc;
+use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
+
+/// Bytes of a grammar with the schemas in it.
+const GRAMMAR_BYTES_MAX: usize = 2 << 20;
+/// llguidance's tree holds tokens up to 1024 bytes; longer ones are never allowed.
+const TOKEN_BYTES_MAX: usize = 1000;
+/// Chains of references make llguidance recurse; JSON's own depth is bounded by serde_json.
+const COMPILE_STACK_BYTES: usize = 256 << 20;
+const MESSAGE_CHARACTERS_MAX: usize = 300;
+
+/// Sets of texts that are decided at once, without walking the tree of their tokens. Each contains
+/// the one before it. `<` is apart, because the text before a call ends with a tag.
+const SLICES: [&str; 3] = [
+    r#"[^"\\<\x00-\x1F\x7F]{1,30}"#,
+    r#"[^"\\<\x00-\x1F\x7F]+"#,
+    r"[^<\x00]+",
+];
+
+fn limits() -> ParserLimits {
+    ParserLimits {
+        max_items_in_row: 2_000,
+        initial_lexer_fuel: 1_000_000, // 20 ms
+        step_lexer_fuel: 200_000,      // 15 ms
+        step_max_items: 100_000,       // 5 ms
+        max_lexer_states: 20_000,      // 40 MB
+        max_grammar_size: 200_000,
+        precompute_large_lexemes: false, // it takes long and is for many uses of one grammar
+        verbose_errors: false,           // they would quote the prompt's schema and the reply
+    }
+}
+
+/// A vocabulary as grammars need it.
+pub struct TextGrammarVocabulary {
+    factory: ParserFactory,
+    present: Vec<u32>, // bit per token that can be sampled at all
+}
+
+impl TextGrammarVocabulary {
+    /// `special`: 1 for tokens that stand for no text.
+    fn new(tokens: &[TextSlice], special: &[u8], stop_ids: &[u32]) -> Outcome<Self> {
+        let size = tokens.len();
+        let mut words = vec![Vec::new(); size];
+        let mut present = vec![0u32; size.div_ceil(32)];
+        for (id, (token, word)) in tokens.iter().zip(&mut words).enumerate() {
+            let text = unsafe { token.bytes() };
+            if text.is_empty() || text.len() > TOKEN_BYTES_MAX {
+                continue;
+            }
+            if special[id] != 0 {
+                word.push(TokTrie::SPECIAL_TOKEN_MARKER); // what no text contains
+            }
+            word.extend_from_slice(text);
+            present[id / 32] |= 1 << (id % 32);
+        }
+        for &id in stop_ids {
+            match present.get_mut(id as usize / 32) {
+                Some(word) if (id as usize) < size => *word |= 1 << (id % 32),
+                _ => return Err(corrupt(format!("stop token {id} of {size} tokens"))),
+            }
+        }
+        let first = *stop_ids
+            .first()
+            .ok_or_else(|| invalid_argument("a grammar needs a stop token, got none"))?;
+        let tree = TokTrie::from(&TokRxInfo::new(size as u32, first), &words);
+        let environment: TokEnv = Arc::new(ApproximateTokEnv::new(tree.with_eos_tokens(stop_ids)));
+        let slices = SLICES.map(String::from);
+        let mut factory =
+            ParserFactory::new(&environment, InferenceCapabilities::default(), &slices)
+                .map_err(|error| corrupt(one_line(&error.to_string())))?;
+        factory.quiet();
+        *factory.limits_mut() = limits();
+        Ok(TextGrammarVocabulary { factory, present })
+    }
+
+    fn compile(&self, lark: &str) -> Outcome<TextGrammar> {
+        let grammar = TopLevelGrammar::from_grammar(GrammarWithLexer::from_lark(lark.to_string()));
+        let parser = self.factory.create_parser(grammar);
+        let mut matcher = Matcher::new(Ok(
+            parser.map_err(|error| compile_failure(&error.to_string()))?
+        ));
+        // What can never begin is found here, not after the prompt was forwarded.
+        matcher
+            .compute_mask_or_eos()
+            .map_err(|error| step_failure(&error.to_string()))?;
+        Ok(TextGrammar {
+            matcher,
+            present: self.present.clone(),
+        })
+    }
+}
+
+/// Where one reply stands in its grammar.
+pub struct TextGrammar {
+    matcher: Matcher,
+    present: Vec<u32>,
+}
+
+impl TextGrammar {
+    /// The same place in the same grammar, with a state of its own.
+    fn copy(&self) -> Self {
+        TextGrammar {
+            matcher: self.matcher.deep_clone(),
+            present: self.present.clone(),
+        }
+    }
+
+    fn mask(&mut self, words: &mut [u32]) -> Outcome<()> {
+        if words.len() != self.present.len() {
+            return Err(invalid_argument(format!(
+                "a mask of {} words, expected {}",
+                words.len(),
+                self.present.len()
+            )));
+        }
+        let mask = self.matcher.compute_mask_or_eos();
+        let mask = mask.map_err(|error| step_failure(&error.to_string()))?;
+        for ((word, allowed), present) in words.iter_mut().zip(mask.as_slice()).zip(&self.present) {
+            *word = allowed & present;
+        }
+        Ok(())
+    }
+
+    /// Whether more may follow.
+    fn advance(&mut self, token: u32) -> Outcome<bool> {
+        let is_known = self
+            .present
+            .get(token as usize / 32)
+            .is_some_and(|word| word >> (token % 32) & 1 != 0);
+        if !is_known {
+            return Err(invalid_argument(format!("there is no token {token}")));
+        }
+        match self.matcher.try_consume_tokens(&[token]) {
+            Ok(1) => Ok(!self.matcher.is_stopped()),
+            Ok(_) => Err(invalid_argument(format!(
+                "token {token} is none that the grammar allows here"
+            ))),
+            Err(error) => Err(step_failure(&error.to_string())),
+        }
+    }
+}
+
+/// The first line, without what llguidance adds around it.
+fn one_line(message: &str) -> String {
+    let mut line = message.lines().next().unwrap_or_default().trim();
+    if line.starts_with("at ") {
+        line = line.split_once("): ").map_or(line, |(_, rest)| rest); // a place in the Lark text
+    }
+    for words in ["failed to compile JSON schema: ", "lexer error: "] {
+        line = line.strip_prefix(words).unwrap_or(line);
+    }
+    let mut text: String = line.chars().take(MESSAGE_CHARACTERS_MAX).collect();
+    if text.len() < line.len() {
+        text.push_str("...");
+    }
+    text
+}
+
+fn compile_failure(whole: &str) -> Failure {
+    let message = one_line(whole);
+    let says = |words: &[&str]| words.iter().any(|word| whole.contains(word));
+    if says(&["too big", "schema too large", "fuel", "exceeded", "exceeds"]) {
+        exhausted(message)
+    } else if says(&["Unimplemented keys", "Unknown format", "not supported"]) {
+        unsupported(message)
+    } else {
+        invalid_argument(message)
+    }
+}
+
+fn step_failure(error: &str) -> Failure {
+    // StopReason::NoExtensionBias; the matcher keeps its text only.
+    if error.starts_with("NoExtensionBias") {
+        return invalid_argument("no token of the vocabulary can follow");
+    }
+    exhausted(one_line(error))
+}
+
+/// Runs `body` where recursion has room.
+fn on_deep_stack<T: Send>(body: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("grammar".into())
+            .stack_size(COMPILE_STACK_BYTES)
+            .spawn_scoped(scope, body)
+            .map_err(|error| exhausted(format!("no thread for a grammar: {error}")))?;
+        match thread.join() {
+            Ok(outcome) => outcome,
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn text_grammar_vocabulary_new(
+    tokens: *const TextSlice,
+    special: *const u8,
+    token_count: usize,
+    stop_ids: *const u32,
+    stop_count: usize,
+    out: *mut *mut TextGrammarVocabulary,
+    error: *mut TextBuffer,
+) -> i32 {
+    unsafe {
+        guard(error, || {
+            let tokens = lent(tokens, token_count);
+            let special = lent(special, token_count);
+            let stop_ids = lent(stop_ids, stop_count);
+            let vocabulary = TextGrammarVocabulary::new(tokens, special, stop_ids)?;
+            out.write(Box::into_raw(Box::new(vocabulary)));
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn text_grammar_vocabulary_free(vocabulary: *mut TextGrammarVocabulary) {
+    if !vocabulary.is_null() {
+        drop(unsafe { Box::from_raw(vocabulary) });
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn text_grammar_compile(
+    vocabulary: *const TextGrammarVocabulary,
+    lark: TextSlice,
+    out: *mut *mut TextGrammar,
+    error: *mut TextBuffer,
+) -> i32 {
+    unsafe {
+        guard(error, || {
+            let lark = lark.text(&|| "grammar".into())?;
+            if lark.len() > GRAMMAR_BYTES_MAX {
+                return Err(exhausted(format!(
+                    "a grammar of {} bytes, expected at most {GRAMMAR_BYTES_MAX}",
+                    lark.len()
+                )));
+            }
+            let vocabulary = &*vocabulary;
+            let grammar = on_deep_stack(|| vocabulary.compile(lark))?;
+            out.write(Box::into_raw(Box::new(grammar)));
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn text_grammar_free(grammar: *mut TextGrammar) {
+    if !grammar.is_null() {
+        drop(unsafe { Box::from_raw(grammar) });
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn text_grammar_copy(
+    grammar: *const TextGrammar,
+    out: *mut *mut TextGrammar,
+    error: *mut TextBuffer,
+) -> i32 {
+    unsafe {
+        guard(error, || {
+            out.write(Box::into_raw(Box::new((*grammar).copy())));
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn text_grammar_mask(
+    grammar: *mut TextGrammar,
+    words: *mut u32,
+    word_count: usize,
+    error: *mut TextBuffer,
+) -> i32 {
+    unsafe {
+        guard(error, || {
+            let words = match word_count {
+                0 => &mut [],
+                _ => std::slice::from_raw_parts_mut(words, word_count),
+            };
+            (*grammar).mask(words)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn text_grammar_advance(
+    grammar: *mut TextGrammar,
+    token: u32,
+    goes_on: *mut bool,
+    error: *mut TextBuffer,
+) -> i32 {
+    unsafe {
+        guard(error, || {
+            goes_on.write((*grammar).advance(token)?);
+            Ok(())
+        })
+    }
+}
+
+/// The header promises that a vocabulary may be used by several threads at once, and that a grammar
+/// may move between threads.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    const fn movable<T: Send>() {}
+    shared::<TextGrammarVocabulary>();
+    movable::<TextGrammar>();
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boundary::Status;
+
+    /// Every byte but 0xFF, then a stop token.
+    fn bytes_vocabulary() -> TextGrammarVocabulary {
+        let words: Vec<[u8; 1]> = (0..255).map(|byte| [byte]).collect();
+        let mut tokens: Vec<TextSlice> = words.iter().map(|word| TextSlice::of(word)).collect();
+        tokens.push(TextSlice::of(b"<end>"));
+        let mut special = vec![0; 255];
+        special.push(1);
+        TextGrammarVocabulary::new(&tokens, &special, &[255]).unwrap()
+    }
+
+    fn refusal(lark: &str) -> Failure {
+        let outcome = on_deep_stack(|| bytes_vocabulary().compile(lark));
+        outcome.err().expect("it is refused")
+    }
+
+    #[test]
+    fn masks_hold_the_grammar() {
+        let mut grammar = bytes_vocabulary().compile("start: /ab?/").unwrap();
+        let mut mask = [0; 8];
+        grammar.mask(&mut mask).unwrap();
+        assert_eq!(mask, [0, 0, 0, 1 << (b'a' - 96), 0, 0, 0, 0]);
+        assert!(grammar.advance(b'b'.into()).is_err());
+        assert!(grammar.advance(b'a'.into()).unwrap());
+        grammar.mask(&mut mask).unwrap();
+        assert_eq!(mask, [0, 0, 0, 1 << (b'b' - 96), 0, 0, 0, 1 << 31]);
+        assert!(!grammar.advance(b'b'.into()).unwrap());
+        assert!(grammar.advance(256).is_err());
+        assert!(grammar.mask(&mut mask[1..]).is_err());
+    }
+
+    #[test]
+    fn refusals_say_why_in_one_line() {
+        let cases = [
+            (
+                r#"start: %json {"type": "array", "contains": {}}"#,
+                Status::Unsupported,
+            ),
+            (
+                r#"start: %json {"type": "null", "const": 1}"#,
+                Status::InvalidArgument,
+            ),
+            (
+                r#"start: %json {"type": "integer", "multipleOf": 987654321}"#,
+                Status::Exhausted,
+            ),
+            ("start: (", Status::InvalidArgument),
+        ];
+        for (lark, status) in cases {
+            let failure = refusal(lark);
+            assert_eq!(failure.status, status, "{}", failure.message);
+            assert!(!failure.message.contains('\n'), "{}", failure.message);
+            assert!(!failure.message.starts_with("at "), "{}", failure.message);
+        }
+    }
+}
