@@ -38,10 +38,13 @@ class StopStrings {
   // The held-back rest, up to a stop string that waited for a longer, earlier one to turn out.
   std::string finish();
   bool stopped() const { return stopped_; }  // a stop string was found, by push or finish
+  const std::string& found() const { return found_; }  // which one; empty: none
 
  private:
+  std::size_t first_match();
+
   std::vector<std::string> stops_;
-  std::string held_;
+  std::string held_, found_;
   bool stopped_ = false;
 };
 

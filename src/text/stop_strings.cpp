@@ -24,20 +24,27 @@ std::size_t first_partial(std::string_view text, const std::vector<std::string>&
   return text.size();
 }
 
-std::size_t first_match(std::string_view text, const std::vector<std::string>& stops) {
-  std::size_t first = std::string_view::npos;
-  for (const std::string& stop : stops) first = std::min(first, text.find(stop));
+}  // namespace
+
+// The place of the first match in what is held; found_ is the longest one there.
+std::size_t StopStrings::first_match() {
+  std::size_t first = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const std::size_t place = held_.find(stop);
+    if (place > first || place == std::string::npos) continue;
+    if (place < first || stop.size() > found_.size()) found_ = stop;
+    first = place;
+  }
   return first;
 }
-
-}  // namespace
 
 StopStrings::Outcome StopStrings::push(std::string_view piece) {
   if (stopped_) return {.text = {}, .stopped = true};
   held_ += piece;
-  const std::size_t match = first_match(held_, stops_);
+  const std::size_t match = first_match();
   const std::size_t partial = first_partial(held_, stops_);
   stopped_ = match != std::string::npos && match <= partial;
+  if (!stopped_) found_.clear();
   Outcome outcome{.text = held_.substr(0, std::min(match, partial)), .stopped = stopped_};
   held_.erase(0, stopped_ ? held_.size() : outcome.text.size());
   return outcome;
@@ -45,8 +52,9 @@ StopStrings::Outcome StopStrings::push(std::string_view piece) {
 
 std::string StopStrings::finish() {
   // A match that waited for an earlier one to turn out is now the first.
-  const std::size_t match = first_match(held_, stops_);
-  stopped_ = stopped_ || match != std::string::npos;
+  if (stopped_) return {};
+  const std::size_t match = first_match();
+  stopped_ = match != std::string::npos;
   return std::exchange(held_, {}).substr(0, match);
 }
 

