@@ -2,6 +2,7 @@
 // errors.
 #include "base/json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -20,15 +21,6 @@ using json::error_code;
 
 std::string_view view(json::string_view text) {
   return {text.data(), text.size()};
-}
-
-// A member name for a message: at most 64 bytes, cut between characters.
-std::string clipped_name(std::string_view name) {
-  constexpr std::size_t kBytesMax = 64;
-  if (name.size() <= kBytesMax) return std::string(name);
-  std::size_t end = kBytesMax;
-  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
-  return std::string(name.substr(0, end)) + "...";
 }
 
 // Receives the parser's events. Its own complaints are kept in `complaint`; the parser then stops.
@@ -61,7 +53,7 @@ class Builder {
     if (key.find('\0') != std::string::npos) return complain("a NUL character in a name", error);
     Frame& frame = frames_.back();
     if (frame.value.get_object().contains(key)) {
-      return complain(fmt::format("the name \"{}\" twice in one object", clipped_name(key)), error);
+      return complain(fmt::format("the name \"{}\" twice in one object", quotable(key)), error);
     }
     frame.key = std::move(key);
     return true;
@@ -139,10 +131,30 @@ class Builder {
   std::string pending_;  // parts of the text or number being read
 };
 
-std::string describe(const error_code& error, const Builder& builder, const JsonLimits& limits) {
+// Brackets that are open at once, at most, outside strings.
+std::size_t nesting_depth(std::string_view text) {
+  std::size_t depth = 0, deepest = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); at++) {
+    const char letter = text[at];
+    if (letter == '"') in_string = !in_string;
+    if (in_string) {
+      if (letter == '\\') ++at;
+    } else if (letter == '[' || letter == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((letter == ']' || letter == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+std::string describe(const error_code& error, const Builder& builder, std::string_view text,
+                     const JsonLimits& limits) {
   if (!builder.complaint.empty()) return builder.complaint;
   if (error == json::error::too_deep) {
-    return fmt::format("nesting deeper than {} levels", limits.depth_max);
+    return fmt::format("got {} levels of nesting, expected at most {}", nesting_depth(text),
+                       limits.depth_max);
   }
   if (error == json::error::incomplete) return "the text ends too early";
   return error.message();
@@ -168,6 +180,23 @@ std::size_t utf8_length(std::string_view text) {
     return follows(1) && follows(2) && follows(3) ? 4 : 0;
   }
   return 0;
+}
+
+// The code point of a character that JSON prints as it is, but that moves or hides what stands
+// beside it: DEL, C1 controls, line separators, changes of direction. 0 of all others.
+unsigned invisible_character(std::string_view character) {
+  const auto byte = [&](std::size_t index) {
+    return static_cast<unsigned>(static_cast<unsigned char>(character[index]));
+  };
+  unsigned code = 0;
+  if (character.size() == 1) code = byte(0);
+  if (character.size() == 2) code = (byte(0) & 0x1Fu) << 6 | (byte(1) & 0x3Fu);
+  if (character.size() == 3) {
+    code = (byte(0) & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
+  }
+  const bool is_control = code >= 0x7F && code < 0xA0;
+  const bool moves_text = (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  return is_control || moves_text ? code : 0;
 }
 
 template <class Number>
@@ -242,7 +271,7 @@ void append_value(std::string& out, const JsonValue& value) {
 
 Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes_max) {
-    return fail(Errc::invalid_argument, fmt::format("JSON text of {} bytes, expected at most {}",
+    return fail(Errc::invalid_argument, fmt::format("JSON text: got {} bytes, expected at most {}",
                                                     text.size(), limits.bytes_max));
   }
   json::parse_options options;
@@ -252,8 +281,8 @@ Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
   const std::size_t read = parser.write_some(false, text.data(), text.size(), error);
   const Builder& builder = parser.handler();
   if (error) {
-    return fail(Errc::invalid_argument,
-                fmt::format("invalid JSON at byte {}: {}", read, describe(error, builder, limits)));
+    return fail(Errc::invalid_argument, fmt::format("invalid JSON at byte {}: {}", read,
+                                                    describe(error, builder, text, limits)));
   }
   if (read != text.size()) {
     return fail(Errc::invalid_argument,
@@ -291,6 +320,29 @@ void append_json_text(std::string& out, std::string_view text) {
     text.remove_prefix(length == 0 ? 1 : length);
   }
   out += '"';
+}
+
+std::string quotable(std::string_view text, std::size_t bytes_max) {
+  std::size_t end = std::min(text.size(), bytes_max);
+  if (end < text.size()) {
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  }
+  std::string quoted;
+  append_json_text(quoted, text.substr(0, end));
+  std::string_view rest(quoted);
+  rest = rest.substr(1, rest.size() - 2);
+  std::string out;
+  while (!rest.empty()) {
+    const std::size_t length = std::max<std::size_t>(utf8_length(rest), 1);
+    if (const unsigned code = invisible_character(rest.substr(0, length)); code != 0) {
+      out += fmt::format("\\u{:04x}", code);
+    } else {
+      out += rest.substr(0, length);
+    }
+    rest.remove_prefix(length);
+  }
+  if (end < text.size()) out += "...";
+  return out;
 }
 
 void append_json_number(std::string& out, double number) {

@@ -22,8 +22,14 @@ struct JsonLimits {
   std::size_t bytes_max = std::size_t{16} << 20;
 };
 
-// Errors: invalid_argument; says what and at which byte.
+// Errors: invalid_argument; says what and at which byte; sizes and depths with what was got and
+// what is allowed. Nesting costs no stack.
 Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits = {});
+
+// What a client sent, for a line that quotes it: at most `bytes_max` bytes of it ("..." follows
+// what was cut), cut between characters; quotes, control characters and what changes the direction
+// of text as JSON escapes, bytes that are not UTF-8 as U+FFFD.
+std::string quotable(std::string_view text, std::size_t bytes_max = 64);
 
 // Compact, UTF-8 as it is. Numbers print so that reading them back gives the same bits.
 std::string to_json(const JsonValue& value);

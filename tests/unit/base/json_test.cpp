@@ -72,8 +72,12 @@ TEST(Json, Depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
   EXPECT_EQ(error_of(nested(64)), "");
-  EXPECT_NE(error_of(nested(65)).find("deeper than 64"), std::string::npos);
-  EXPECT_NE(error_of(nested(100'000)), "");
+  EXPECT_NE(error_of(nested(65)).find("got 65 levels of nesting, expected at most 64"),
+            std::string::npos);
+  EXPECT_NE(error_of(nested(100'000)).find("got 100000 levels"), std::string::npos);
+  // Brackets inside strings, escaped quotes among them, are none.
+  EXPECT_EQ(error_of("[\"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"]"), "");
+  EXPECT_NE(error_of("[\"[[\\\"\"," + nested(80) + "]").find("got 81 levels"), std::string::npos);
   EXPECT_NE(error_of(std::string(1'000'000, '[')), "");
   JsonLimits shallow;
   shallow.depth_max = 2;
@@ -86,6 +90,22 @@ TEST(Json, Size) {
   limits.bytes_max = 8;
   EXPECT_EQ(error_of("[1,2,30]", limits), "");
   EXPECT_NE(error_of("[1,2,300]", limits).find("9 bytes, expected at most 8"), std::string::npos);
+}
+
+TEST(Json, QuotesForMessages) {
+  EXPECT_EQ(quotable("plain"), "plain");
+  EXPECT_EQ(quotable("a\nb\x01\x7f\"\\"), "a\\nb\\u0001\\u007f\\\"\\\\");
+  EXPECT_EQ(quotable("\xC2\x85x\xC2\xA0"), "\\u0085x\xC2\xA0");
+  EXPECT_EQ(quotable("a\xE2\x80\xAE"
+                     "b\xE2\x80\xA8\xE2\x82\xAC"),
+            "a\\u202eb\\u2028\xE2\x82\xAC");
+  EXPECT_EQ(quotable("\xC3\x28\xFF"), "\xEF\xBF\xBD(\xEF\xBF\xBD");
+  EXPECT_EQ(quotable("abc\xC3\xA9", 4), "abc...");  // never half a character
+  EXPECT_EQ(quotable("abc\xC3\xA9", 5), "abc\xC3\xA9");
+  EXPECT_EQ(quotable("", 0), "");
+  EXPECT_EQ(error_of("{\"a\\u001b\\n\":1,\"a\\u001b\\n\":1}").find('\n'), std::string::npos);
+  EXPECT_NE(error_of("{\"a\\u001b\":1,\"a\\u001b\":1}").find("\"a\\u001b\" twice"),
+            std::string::npos);
 }
 
 TEST(Json, NulCharacters) {
