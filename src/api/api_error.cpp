@@ -38,11 +38,7 @@ ApiError timeout_error(std::int64_t limit_ms, std::int64_t elapsed_ms) {
 }
 
 std::string clipped(std::string_view text) {
-  constexpr std::size_t kBytesMax = 64;
-  if (text.size() <= kBytesMax) return std::string(text);
-  std::size_t end = kBytesMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + "...";
+  return quotable(text);
 }
 
 }  // namespace reprise

@@ -33,7 +33,7 @@ std::string error_body(const ApiError& error);
 // A request that ran into its limit: 504 with both numbers.
 ApiError timeout_error(std::int64_t limit_ms, std::int64_t elapsed_ms);
 
-// At most 64 bytes of what a client sent, for a message that quotes it.
+// At most 64 bytes of what a client sent, for a message that quotes it; see quotable().
 std::string clipped(std::string_view text);
 
 }  // namespace reprise

@@ -158,16 +158,24 @@ Result<Bundle> Bundle::load(const std::filesystem::path& path, ThreadPool& pool,
                             bundle.tokenizer_->size(), rows),
                 "tokenizer.ggml.tokens");
   }
-  if (template_source.empty()) {
-    template_source = builtin_chat_template(bundle.model_->config().family);
-  }
-  bundle.prompts_.emplace(
-      *bundle.tokenizer_, compile_template(template_source),
-      PromptWriterOptions{.add_bos = bundle.add_bos_,
-                          .vocabulary = bundle.model_->config().vocabulary,
-                          .context_length = bundle.model_->config().context_length,
-                          .turn_end_ids = turn_end_ids(*bundle.tokenizer_, bundle.stop_ids_)});
+  bundle.add_text_tools(std::move(template_source));
   return bundle;
+}
+
+void Bundle::add_text_tools(std::string template_source) {
+  const ModelConfig& config = model_->config();
+  if (template_source.empty()) template_source = builtin_chat_template(config.family);
+  std::optional<ChatTemplate> chat_template = compile_template(template_source);
+  if (chat_template) reply_style_ = detect_reply_style(template_source, config.family);
+  grammars_ = std::make_unique<GrammarCompiler>(*tokenizer_, stop_ids_, config.vocabulary);
+  sequence_breakers_ = std::make_unique<const SequenceBreakers>(*tokenizer_, config.vocabulary);
+  prompts_.emplace(*tokenizer_, std::move(chat_template),
+                   PromptWriterOptions{.add_bos = add_bos_,
+                                       .vocabulary = config.vocabulary,
+                                       .context_length = config.context_length,
+                                       .turn_end_ids = turn_end_ids(*tokenizer_, stop_ids_),
+                                       .style = reply_style_});
+  if (prompts_->has_chat_template()) chat_template_source_ = std::move(template_source);
 }
 
 }  // namespace reprise

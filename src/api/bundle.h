@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "api/prompt_writer.h"
+#include "api/sequence_breakers.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "model/model.h"
+#include "text/grammar.h"
+#include "text/reply_parser.h"
 #include "text/tokenizer.h"
 #include "text/vocabulary.h"
 
@@ -29,10 +32,17 @@ class Bundle {
   bool has_chat_template() const { return prompts_->has_chat_template(); }
   const std::vector<TokenId>& stop_ids() const { return stop_ids_; }  // end-of-sequence tokens
 
+  const std::string& chat_template_source() const { return chat_template_source_; }
+  const ReplyStyle& reply_style() const { return reply_style_; }  // of chats
+  // Any thread may use both.
+  GrammarCompiler& grammars() const { return *grammars_; }
+  const SequenceBreakers& sequence_breakers() const { return *sequence_breakers_; }
+
   // Texts and chats to prompts.
   const PromptWriter& prompts() const { return *prompts_; }
-  Result<PreparedPrompt> prepare_chat(const std::vector<ChatMessage>& messages) const {
-    return prompts_->prepare_chat(messages);
+  Result<PreparedPrompt> prepare_chat(const std::vector<ChatMessage>& messages,
+                                      const ChatSettings& settings = {}) const {
+    return prompts_->prepare_chat(messages, settings);
   }
   Result<PreparedPrompt> prepare_text(std::string_view text) const {
     return prompts_->prepare_text(text);
@@ -46,11 +56,17 @@ class Bundle {
                         std::string& template_source);
   Status read_folder(const Checkpoint& checkpoint, ModelOptions& options,
                      std::string& template_source);
+  // The rest of the bundle, once the model and the tokenizer are there.
+  void add_text_tools(std::string template_source);
 
   std::unique_ptr<const Model> model_;
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::vector<TokenId> stop_ids_;
   bool add_bos_ = false;
+  std::string chat_template_source_;  // empty: there is none
+  ReplyStyle reply_style_;
+  std::unique_ptr<GrammarCompiler> grammars_;
+  std::unique_ptr<const SequenceBreakers> sequence_breakers_;
   std::optional<PromptWriter> prompts_;
 };
 

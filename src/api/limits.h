@@ -12,11 +12,22 @@ struct Limits {
   std::size_t json_depth_max = 64;
   std::size_t messages_max = 4096;
   std::size_t content_parts_max = 4096;  // of one message
-  std::size_t name_bytes_max = 1024;     // model, user, cache_salt, names of speakers
+  std::size_t name_bytes_max = 1024;     // model, user, cache_salt, names of speakers, ids of calls
+  std::size_t tool_calls_max = 128;      // of one message
+  std::size_t prompts_max = 128;
+  std::size_t tools_max = 128;
+  std::size_t tool_bytes_max = std::size_t{256} << 10;     // of one tool, as JSON
+  std::size_t schema_bytes_max = std::size_t{256} << 10;   // of a reply's schema, as JSON
+  std::size_t template_bytes_max = std::size_t{64} << 10;  // of chat_template_kwargs, as JSON
 
   // ---- generation
+  int choices_max = 128;  // of all prompts together
   std::size_t stops_max = 16;
   std::size_t stop_bytes_max = 4096;  // of each stop string
+  std::size_t stop_token_ids_max = 1024;
+  std::size_t logit_bias_max = 1024;
+  std::size_t dry_breakers_max = 16;
+  std::size_t dry_breaker_bytes_max = 256;
   int chat_top_logprobs_max = 20;
   int completion_logprobs_max = 5;
   std::int64_t top_k_max = 1'000'000;
@@ -30,6 +41,11 @@ struct Limits {
   // ---- what waits to be read
   std::size_t waiting_bodies_max = 256;
   std::size_t waiting_full_bodies_max = 4;  // so many of the largest size, in bytes together
+
+  // ---- the responses store
+  std::size_t stored_responses_max = 10'000;  // of all keys together
+  std::size_t stored_response_bytes_max = std::size_t{64} << 20;
+  std::int64_t stored_response_ms_max = 86'400'000;
 };
 
 // Marks of one prompt that the prompt cache is told: the newest turns' ends.

@@ -26,14 +26,6 @@ void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-void append_token(JsonWriter& json, std::string_view bytes, float logprob) {
-  json.key("token").text(token_text(bytes));
-  json.key("logprob").number(printable(logprob));
-  json.key("bytes").begin_array();
-  for (const char byte : bytes) json.integer(static_cast<unsigned char>(byte));
-  json.end_array();
-}
-
 std::size_t characters(std::string_view bytes) {
   return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
@@ -51,38 +43,61 @@ std::string token_text(std::string_view bytes) {
   return text;
 }
 
+void append_logprob_members(JsonWriter& json, std::string_view bytes, float logprob) {
+  json.key("token").text(token_text(bytes));
+  json.key("logprob").number(printable(logprob));
+  json.key("bytes").begin_array();
+  for (const char byte : bytes) json.integer(static_cast<unsigned char>(byte));
+  json.end_array();
+}
+
 void LogprobsWriter::add(const SampledToken& token) {
   count_++;
   if (kind_ == ReplyKind::chat) {
     add_chat(token);
   } else {
-    add_completion(token);
+    add_completion(token, !tokenizer_->is_special(token.id));
   }
 }
 
 void LogprobsWriter::add_chat(const SampledToken& token) {
   JsonWriter json;
   json.begin_object();
-  append_token(json, tokenizer_->token_bytes(token.id), token.logprob);
+  append_logprob_members(json, tokenizer_->token_bytes(token.id), token.logprob);
   json.key("top_logprobs").begin_array();
   for (const TokenLogprob& top : token.top) {
     json.begin_object();
-    append_token(json, tokenizer_->token_bytes(top.id), top.logprob);
+    append_logprob_members(json, tokenizer_->token_bytes(top.id), top.logprob);
     json.end_object();
   }
   json.end_array().end_object();
   append_item(content_, json.take());
 }
 
+void LogprobsWriter::add_prompt(const SampledToken& token) {
+  count_++;
+  add_completion(token, true);
+}
+
+void LogprobsWriter::add_first(TokenId id, bool is_shown) {
+  count_++;
+  add_place(id, is_shown);
+  append_item(token_logprobs_, "null");
+  append_item(top_logprobs_, "null");
+}
+
+void LogprobsWriter::add_place(TokenId id, bool is_shown) {
+  const std::string_view bytes = tokenizer_->token_bytes(id);
+  append_item(tokens_, JsonWriter().text(token_text(bytes)).take());
+  append_item(text_offsets_, JsonWriter().integer(offset_).take());
+  if (is_shown) offset_ += characters(bytes);
+}
+
 // top_logprobs is an object by token text here: the sampled token is in it even when it is not
 // among the best; of two tokens with the same text the likelier one is.
-void LogprobsWriter::add_completion(const SampledToken& token) {
-  const std::string_view bytes = tokenizer_->token_bytes(token.id);
-  const std::string text = token_text(bytes);
-  append_item(tokens_, JsonWriter().text(text).take());
+void LogprobsWriter::add_completion(const SampledToken& token, bool is_shown) {
+  add_place(token.id, is_shown);
   append_item(token_logprobs_, JsonWriter().number(printable(token.logprob)).take());
-  append_item(text_offsets_, JsonWriter().integer(offset_).take());
-  if (!tokenizer_->is_special(token.id)) offset_ += characters(bytes);
 
   JsonWriter json;
   json.begin_object();
@@ -95,7 +110,7 @@ void LogprobsWriter::add_completion(const SampledToken& token) {
   for (const TokenLogprob& top : token.top) {
     append(token_text(tokenizer_->token_bytes(top.id)), top.logprob);
   }
-  append(text, token.logprob);
+  append(token_text(tokenizer_->token_bytes(token.id)), token.logprob);
   append_item(top_logprobs_, json.end_object().take());
 }
 

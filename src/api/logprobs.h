@@ -13,22 +13,31 @@ namespace reprise {
 // A token's bytes as text: themselves, or "bytes:\xE2\x82" when they are not UTF-8 by themselves.
 std::string token_text(std::string_view bytes);
 
+// "token", "logprob" and "bytes" of an open object.
+void append_logprob_members(JsonWriter& json, std::string_view bytes, float logprob);
+
 // chat: {"content":[{token, logprob, bytes, top_logprobs}], "refusal":null}.
 // completion: {tokens, token_logprobs, top_logprobs, text_offset}; offsets count characters of the
-// reply. The numbers are floats in their own shortest digits.
+// reply, an echoed prompt included. The numbers are floats in their own shortest digits.
 class LogprobsWriter {
  public:
   LogprobsWriter(const Tokenizer& tokenizer, ReplyKind kind)  // the tokenizer must outlive this
       : tokenizer_(&tokenizer), kind_(kind) {}
 
   void add(const SampledToken& token);
+  // A prompt's tokens, for a reply that repeats the prompt. Nothing comes before the first one: it
+  // has no logprob. `is_shown`: its spelling is in the repeated text; a special token that was only
+  // added in front has none there.
+  void add_first(TokenId id, bool is_shown);
+  void add_prompt(const SampledToken& token);
   bool is_empty() const { return count_ == 0; }
   // What was added since the last take, as a JSON value; "null" when nothing was.
   std::string take();
 
  private:
   void add_chat(const SampledToken& token);
-  void add_completion(const SampledToken& token);
+  void add_completion(const SampledToken& token, bool is_shown);
+  void add_place(TokenId id, bool is_shown);
 
   const Tokenizer* tokenizer_;
   ReplyKind kind_;

@@ -1,5 +1,6 @@
 // OpenAI's requests, read from JSON: what a client asked for, checked field by field.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,18 +15,25 @@
 #include "engine/request.h"
 #include "engine/sampling.h"
 #include "text/chat_template.h"
+#include "text/reply_grammar.h"
 
 namespace reprise {
 
-// What both generating endpoints read. null counts as absent everywhere.
+// What all generating endpoints read. null counts as absent everywhere.
 struct GenerationFields {
   std::string model;
   std::optional<Position> max_tokens;
-  SamplingParams sampling;  // seed as given, see has_seed
+  Position min_tokens = 0;
+  bool ignore_eos = false;
+  int choices = 1;          // "n": replies to one prompt
+  SamplingParams sampling;  // seed as given, see has_seed; without dry.breakers
+  std::vector<std::string> dry_breakers = {"\n", ":", "\"", "*"};  // "dry_sequence_breakers"
   bool has_seed = false;
-  std::vector<std::string> stop;  // none empty
+  std::vector<std::string> stop;        // none empty
+  std::vector<TokenId> stop_token_ids;  // checked against the vocabulary by prepare
   bool stream = false;
   bool include_usage = false;
+  bool return_progress = false;   // a stream tells how far the prompt is
   int top_logprobs = -1;          // -1: no logprobs wanted
   bool return_token_ids = false;  // our extension: token ids beside the text
   std::string cache_salt;         // law L8
@@ -37,14 +45,34 @@ struct GenerationFields {
   std::vector<std::string> unknown;  // fields that we ignore
 };
 
+// What "reasoning_effort" may say.
+inline constexpr std::array<std::string_view, 6> kReasoningEfforts = {"none",   "minimal", "low",
+                                                                      "medium", "high",    "xhigh"};
+
+// The functions that a reply may call.
+struct Tools {
+  JsonArray definitions;        // as given, for the chat template
+  std::vector<ToolSpec> specs;  // the same, in the same order; only those that may be called
+  ToolChoice choice = ToolChoice::none;  // a named function: required, and the only spec
+  bool parallel = true;                  // more than one call in a reply
+};
+
 struct ChatRequest {
   GenerationFields fields;
-  std::vector<ChatMessage> messages;  // roles system, user, assistant
+  std::vector<ChatMessage> messages;
+  Tools tools;
+  std::optional<JsonObject> schema;  // the reply is one JSON value by this schema
+  JsonObject template_variables;     // "chat_template_kwargs"
+  std::string reasoning_effort;      // a word of kReasoningEfforts; empty: not given
 };
+
+using PromptInput = std::variant<std::string, std::vector<TokenId>>;
 
 struct CompletionRequest {
   GenerationFields fields;
-  std::variant<std::string, std::vector<TokenId>> prompt;
+  std::vector<PromptInput> prompts;  // at least one
+  bool echo = false;                 // the reply begins with the prompt
+  std::optional<JsonObject> schema;  // llama-server's "json_schema"
 };
 
 // Errors: 400 with the field's path in `param`; codes invalid_json, missing_required_parameter,
@@ -52,5 +80,26 @@ struct CompletionRequest {
 ApiResult<ChatRequest> parse_chat_request(std::string_view body, const Limits& limits = {});
 ApiResult<CompletionRequest> parse_completion_request(std::string_view body,
                                                       const Limits& limits = {});
+// llama-server's POST /completion: its names for the same things (n_predict, n_probs ...).
+ApiResult<CompletionRequest> parse_llama_completion_request(std::string_view body,
+                                                            const Limits& limits = {});
+
+// llama-server's POST /apply-template: of a chat request what its prompt is made of (messages,
+// tools, tool_choice, chat_template_kwargs, reasoning_effort).
+ApiResult<ChatRequest> parse_template_request(std::string_view body, const Limits& limits = {});
+
+// POST /tokenize {"content" or "prompt" or "messages", "add_special", "parse_special",
+// "with_pieces"}.
+struct TokenizeRequest {
+  std::string content;
+  std::optional<std::vector<ChatMessage>> messages;  // instead of content
+  bool add_special = false;
+  bool parse_special = true;
+  bool with_pieces = false;
+};
+ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body, const Limits& limits = {});
+// POST /detokenize {"tokens": [...]}.
+ApiResult<std::vector<TokenId>> parse_detokenize_request(std::string_view body,
+                                                         const Limits& limits = {});
 
 }  // namespace reprise

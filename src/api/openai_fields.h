@@ -1,59 +1,95 @@
-// Typed reading of a JSON object's members, with one form for what is wrong with them.
+// The tables of fields that several requests share, and the parts of requests that have a structure
+// of their own.
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "api/api_error.h"
+#include "api/field_table.h"
 #include "api/openai.h"
-#include "base/json.h"
 
 namespace reprise {
 
-// "an integer", "a string" ...
-std::string_view json_kind_name(const JsonValue& value);
+// ---- what all generating requests share
 
-std::unexpected<ApiError> wrong_type(std::string param, std::string_view expected,
-                                     const JsonValue& got);
-std::unexpected<ApiError> missing(std::string param);
-std::unexpected<ApiError> unsupported(std::string param, std::string_view what);
+// temperature to penalties, without what is kept outside of SamplingParams (seed, breakers).
+std::span<const Field<SamplingParams>> sampling_fields();
+std::span<const Field<DryParams>> dry_fields();
+// model, n, seed, stop, stream, cache_..., priority, timeout ...; without the limit of the reply's
+// length and log probabilities, which every endpoint calls otherwise.
+std::span<const Field<GenerationFields>> generation_fields();
 
-// The value as an integer: 2 and 2.0 are, 2.5 is not.
-std::optional<std::int64_t> integral(const JsonValue& value);
-
-// Errors of the getters: invalid_type, invalid_value with the range and what was got.
-class FieldReader {
- public:
-  // `prefix` goes before member names in errors: "messages[2].".
-  explicit FieldReader(const JsonObject& object, std::string prefix = {})
-      : object_(&object), prefix_(std::move(prefix)) {}
-
-  // nullptr when the member is absent or null. The name counts as known from now on.
-  const JsonValue* find(std::string_view name);
-
-  ApiResult<std::optional<double>> number(std::string_view name, double low, double high);
-  ApiResult<std::optional<std::int64_t>> integer(std::string_view name, std::int64_t low,
-                                                 std::int64_t high);
-  ApiResult<std::optional<bool>> boolean(std::string_view name);
-  ApiResult<std::optional<std::string>> text(std::string_view name, std::size_t bytes_max);
-
-  std::string path(std::string_view name) const { return prefix_ + std::string(name); }
-  // Members that nobody asked for.
-  std::vector<std::string> unknown() const;
-
- private:
-  const JsonObject* object_;
-  std::string prefix_;
-  std::vector<std::string_view> known_;
-};
-
-// The body as an object. Errors: invalid_json, invalid_type.
-ApiResult<JsonObject> parse_request_object(std::string_view body, const Limits& limits);
-
-// The members that chat and completions share, those that we must refuse included. What is unknown
-// after that goes into fields.unknown.
+// Reads all three tables, and what no row can say (fields that exclude each other). Fields of the
+// endpoint's own are to be read after it, then comes finish_fields().
 ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader, const Limits& limits);
+void add_generation_schema(JsonObject& object_schema, const Limits& limits);
+
+// Refuses parameters that would change the answer and that nobody has read from `reader`, unless
+// their value asks for nothing; what is unknown after that goes into `unknown`.
+ApiStatus finish_fields(FieldReader& reader, std::vector<std::string>& unknown);
+
+// min_tokens beside max_tokens; for requests that have read both.
+ApiStatus check_token_counts(const GenerationFields& fields);
+
+// A list of token ids: 0 to the largest integer of 32 bits; the vocabulary is not known here.
+ApiResult<std::vector<TokenId>> parse_token_ids(const FieldPlace& place, const JsonValue& value,
+                                                std::size_t most);
+
+// ---- messages
+
+// "messages" of an OpenAI request: at least one. The tool messages' names are filled in from the
+// calls that they answer. Errors: 400 with the path of what is wrong.
+ApiResult<std::vector<ChatMessage>> parse_messages(const FieldPlace& place, const JsonValue& value);
+JsonObject messages_schema(const Limits& limits);
+
+// A type of part that has text, and the member that holds it: {"text", "text"}.
+struct TextPart {
+  std::string_view type, member;
+};
+// A string, or a list of such parts, whose texts are joined by line feeds as other servers do.
+// Errors: unsupported_parameter for other types.
+ApiResult<std::string> parse_text_content(const FieldPlace& place, const JsonValue& value,
+                                          std::span<const TextPart> parts);
+
+// Arguments of a call in history: a string that is a JSON object; an empty one is {}.
+ApiResult<JsonObject> parse_call_arguments(const FieldPlace& place, const JsonValue& value);
+
+// ---- tools and formats
+
+// How a function or a schema is written: below a key of its own ({"type", "function": {"name"}}, as
+// in chat requests), or beside "type" ({"type", "name"}, as in /v1/responses).
+enum class Nesting : std::uint8_t { nested, flat };
+
+// "tools": adds definitions (always in the nested form) and specs; with any, the choice becomes
+// automatic. Errors: types other than function (unsupported_parameter), bad or repeated names.
+ApiStatus parse_tools(const FieldPlace& place, const JsonValue& value, Nesting nesting,
+                      Tools& tools);
+// "tool_choice", after the tools: none leaves no specs, a named function only its own.
+ApiStatus parse_tool_choice(const FieldPlace& place, const JsonValue& value, Nesting nesting,
+                            Tools& tools);
+
+// The schema that response_format (nested) or text.format (flat) asks for; nothing for text.
+ApiResult<std::optional<JsonObject>> parse_reply_format(const FieldPlace& place,
+                                                        const JsonValue& value, Nesting nesting);
+
+// A schema of a reply: an object within its limit.
+ApiResult<JsonObject> parse_reply_schema(const FieldPlace& place, const JsonValue& value);
+
+// The schemas of these four.
+JsonObject tools_schema(const Limits& limits, Nesting nesting);
+JsonObject tool_choice_schema(Nesting nesting);
+JsonObject reply_format_schema(const Limits& limits, Nesting nesting);
+
+// ---- schemas of whole requests, for /openapi.json
+
+JsonObject chat_request_schema(const Limits& limits);
+JsonObject completion_request_schema(const Limits& limits);
+JsonObject llama_completion_request_schema(const Limits& limits);
+JsonObject tokenize_request_schema(const Limits& limits);
+JsonObject detokenize_request_schema(const Limits& limits);
+JsonObject template_request_schema(const Limits& limits);
 
 }  // namespace reprise

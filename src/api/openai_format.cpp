@@ -1,14 +1,13 @@
-// Replies in OpenAI's exact form.
+// Pieces of replies in OpenAI's exact form.
 #include "api/openai_format.h"
 
 #include <fmt/core.h>
 
-#include "api/json_writer.h"
+#include "base/hash.h"
 #include "kernels/kernels.h"
 #include "kv/prompt_cache.h"
 
 namespace reprise {
-namespace {
 
 void begin_reply(JsonWriter& json, const ReplyIdentity& identity, std::string_view object) {
   json.begin_object();
@@ -19,29 +18,29 @@ void begin_reply(JsonWriter& json, const ReplyIdentity& identity, std::string_vi
   json.key("system_fingerprint").text(identity.fingerprint);
 }
 
-void append_ids(JsonWriter& json, std::string_view name, const std::vector<TokenId>* ids) {
-  if (!ids) return;
-  json.key(name).begin_array();
-  for (const TokenId id : *ids) json.integer(id);
+void append_token_ids(JsonWriter& json, const std::vector<TokenId>& ids) {
+  json.begin_array();
+  for (const TokenId id : ids) json.integer(id);
   json.end_array();
 }
 
-// What follows the text in a choice of any form, up to its closing brace.
-void end_choice(JsonWriter& json, const ReplyChoice& choice) {
-  json.key("logprobs").raw(choice.logprobs);
+void end_choice(JsonWriter& json, const ChoiceTail& tail) {
+  json.key("logprobs").raw(tail.logprobs);
   json.key("finish_reason");
-  if (choice.finish_reason.empty()) {
+  if (tail.finish_reason.empty()) {
     json.null();
   } else {
-    json.text(choice.finish_reason);
+    json.text(tail.finish_reason);
   }
-  append_ids(json, "prompt_token_ids", choice.prompt_token_ids);
-  append_ids(json, "token_ids", choice.token_ids);
+  if (tail.prompt_token_ids) {
+    append_token_ids(json.key("prompt_token_ids"), *tail.prompt_token_ids);
+  }
+  if (tail.token_ids) append_token_ids(json.key("token_ids"), *tail.token_ids);
   json.end_object();
 }
 
 void append_cache_details(JsonWriter& json, const Usage& usage) {
-  json.key("cache").begin_object();
+  json.begin_object();
   json.key("result").text(usage.cached_tokens > 0 ? "hit" : "miss");
   json.key("reason");
   if (usage.cached_tokens > 0 || !usage.miss) {
@@ -61,76 +60,22 @@ void append_cache_details(JsonWriter& json, const Usage& usage) {
   json.end_object();
 }
 
-void append_usage(JsonWriter& json, const Usage& usage, CacheDetails details) {
+void append_usage(JsonWriter& json, const Usage& usage, CacheDetails details,
+                  std::optional<Position> reasoning_tokens) {
   json.key("usage").begin_object();
   json.key("prompt_tokens").integer(usage.prompt_tokens);
   json.key("completion_tokens").integer(usage.completion_tokens);
   json.key("total_tokens").integer(usage.prompt_tokens + usage.completion_tokens);
   json.key("prompt_tokens_details").begin_object();
   json.key("cached_tokens").integer(usage.cached_tokens);
-  if (details == CacheDetails::yes) append_cache_details(json, usage);
-  json.end_object().end_object();
-}
-
-void append_delta(JsonWriter& json, ChunkPart part, std::string_view text) {
-  json.key("delta").begin_object();
-  if (part == ChunkPart::role) json.key("role").text("assistant");
-  if (part != ChunkPart::finish) json.key("content").text(text);
+  if (details == CacheDetails::yes) append_cache_details(json.key("cache"), usage);
   json.end_object();
-}
-
-std::string_view chunk_object(ReplyKind kind) {
-  return kind == ReplyKind::chat ? "chat.completion.chunk" : "text_completion";
-}
-
-}  // namespace
-
-std::string format_reply(const ReplyIdentity& identity, const ReplyChoice& choice,
-                         const Usage& usage, CacheDetails details) {
-  const bool is_chat = identity.kind == ReplyKind::chat;
-  JsonWriter json;
-  begin_reply(json, identity, is_chat ? "chat.completion" : "text_completion");
-  json.key("choices").begin_array().begin_object();
-  json.key("index").integer(0);
-  if (is_chat) {
-    json.key("message").begin_object();
-    json.key("role").text("assistant");
-    json.key("content").text(choice.text);
-    json.key("refusal").null();
+  if (reasoning_tokens) {
+    json.key("completion_tokens_details").begin_object();
+    json.key("reasoning_tokens").integer(*reasoning_tokens);
     json.end_object();
-  } else {
-    json.key("text").text(choice.text);
   }
-  end_choice(json, choice);
-  json.end_array();
-  append_usage(json, usage, details);
-  return json.end_object().take();
-}
-
-std::string format_chunk(const ReplyIdentity& identity, ChunkPart part, const ReplyChoice& choice,
-                         bool include_usage) {
-  JsonWriter json;
-  begin_reply(json, identity, chunk_object(identity.kind));
-  json.key("choices").begin_array().begin_object();
-  json.key("index").integer(0);
-  if (identity.kind == ReplyKind::chat) {
-    append_delta(json, part, choice.text);
-  } else {
-    json.key("text").text(choice.text);
-  }
-  end_choice(json, choice);
-  json.end_array();
-  if (include_usage) json.key("usage").null();
-  return json.end_object().take();
-}
-
-std::string format_usage_chunk(const ReplyIdentity& identity, const Usage& usage,
-                               CacheDetails details) {
-  JsonWriter json;
-  begin_reply(json, identity, chunk_object(identity.kind));
-  json.key("choices").begin_array().end_array();
-  append_usage(json, usage, details);
-  return json.end_object().take();
+  json.end_object();
 }
 
 std::string server_sent_event(std::string_view data) {
@@ -148,6 +93,10 @@ std::string cache_header(const Usage& usage) {
 
 std::string system_fingerprint(std::string_view model_fingerprint) {
   return fmt::format("fp_{}-n{}", model_fingerprint.substr(0, 12), kernels::kNumericVersion);
+}
+
+std::string tool_call_id(std::string_view reply_id, int choice, std::size_t call) {
+  return "call_" + sha256_hex(fmt::format("{}/{}/{}", reply_id, choice, call)).substr(0, 24);
 }
 
 }  // namespace reprise

@@ -1,4 +1,4 @@
-// POST /v1/chat/completions: the body.
+// POST /v1/chat/completions and /apply-template: the bodies.
 #include <fmt/core.h>
 
 #include "api/openai_fields.h"
@@ -6,126 +6,101 @@
 namespace reprise {
 namespace {
 
-// One part of a list content: {"type": "text", "text": "..."}.
-ApiResult<std::string> parse_part(const JsonValue& value, const std::string& param) {
-  if (!value.is_object()) return wrong_type(param, "an object", value);
-  FieldReader reader(value.get_object(), param + ".");
-  const JsonValue* type = reader.find("type");
-  if (!type) return missing(reader.path("type"));
-  if (!type->is_string()) return wrong_type(reader.path("type"), "a string", *type);
-  const std::string_view name(type->get_string().data(), type->get_string().size());
-  if (name != "text") {
-    return unsupported(reader.path("type"),
-                       fmt::format("got \"{}\", expected \"text\"", clipped(name)));
-  }
-  const JsonValue* text = reader.find("text");
-  if (!text) return missing(reader.path("text"));
-  if (!text->is_string()) return wrong_type(reader.path("text"), "a string", *text);
-  return std::string(text->get_string().data(), text->get_string().size());
-}
+// ---- rows
 
-// A string, or a list of text parts, which are joined by line feeds as other servers do.
-ApiResult<std::string> parse_content(FieldReader& reader, const Limits& limits) {
-  const std::string param = reader.path("content");
-  const JsonValue* value = reader.find("content");
-  if (!value) return missing(param);
-  if (value->is_string())
-    return std::string(value->get_string().data(), value->get_string().size());
-  const JsonArray* parts = value->if_array();
-  if (!parts) return wrong_type(param, "a string or a list of parts", *value);
-  if (parts->empty()) {
-    return refuse(400, "invalid_value", param + ": got 0 parts, expected at least 1", param);
-  }
-  if (parts->size() > limits.content_parts_max) {
-    return refuse(400, "invalid_value",
-                  fmt::format("{}: got {} parts, expected at most {}", param, parts->size(),
-                              limits.content_parts_max),
-                  param);
-  }
-  std::string content;
-  for (std::size_t index = 0; index < parts->size(); index++) {
-    TRY_ASSIGN(const std::string text,
-               parse_part((*parts)[index], fmt::format("{}[{}]", param, index)));
-    if (index > 0) content += '\n';
-    content += text;
-  }
-  return content;
-}
-
-ApiResult<std::string> parse_role(FieldReader& reader) {
-  const std::string param = reader.path("role");
-  const JsonValue* value = reader.find("role");
-  if (!value) return missing(param);
-  if (!value->is_string()) return wrong_type(param, "a string", *value);
-  const std::string role(value->get_string().data(), value->get_string().size());
-  if (role == "developer") return "system";
-  if (role == "system" || role == "user" || role == "assistant") return role;
-  if (role == "tool" || role == "function") {
-    return unsupported(param, fmt::format("\"{}\" messages are not supported", role));
-  }
-  return refuse(400, "invalid_value",
-                fmt::format("{}: got \"{}\", expected system, developer, user or assistant", param,
-                            clipped(role)),
-                param);
-}
-
-// What a message may carry beyond text would be lost in silence.
-ApiStatus check_message_extras(FieldReader& reader, const Limits& limits) {
-  for (const std::string_view name : {"tool_calls", "function_call", "audio"}) {
-    const JsonValue* value = reader.find(name);
-    if (!value) continue;
-    if (value->is_array() && value->get_array().empty()) continue;
-    return unsupported(reader.path(name), "not supported");
-  }
-  TRY(reader.text("name", limits.name_bytes_max));
-  TRY(reader.text("refusal", std::string::npos));
+ApiStatus parse_chat_messages(const FieldPlace& place, const JsonValue& value,
+                              ChatRequest& request) {
+  TRY_ASSIGN(request.messages, parse_messages(place, value));
   return {};
 }
 
-ApiResult<std::vector<ChatMessage>> parse_messages(FieldReader& reader,
-                                                   std::vector<std::string>& unknown,
-                                                   const Limits& limits) {
-  const JsonValue* value = reader.find("messages");
-  if (!value) return missing("messages");
-  const JsonArray* list = value->if_array();
-  if (!list) return wrong_type("messages", "a list", *value);
-  if (list->empty()) {
-    return refuse(400, "invalid_value", "messages: got 0 messages, expected at least 1",
-                  "messages");
-  }
-  if (list->size() > limits.messages_max) {
-    return refuse(400, "invalid_value",
-                  fmt::format("messages: got {} messages, expected at most {}", list->size(),
-                              limits.messages_max),
-                  "messages");
-  }
-  std::vector<ChatMessage> messages;
-  for (std::size_t index = 0; index < list->size(); index++) {
-    const JsonValue& item = (*list)[index];
-    const std::string param = fmt::format("messages[{}]", index);
-    if (!item.is_object()) return wrong_type(param, "an object", item);
-    FieldReader member(item.get_object(), param + ".");
-    TRY_ASSIGN(std::string role, parse_role(member));
-    TRY(check_message_extras(member, limits));
-    TRY_ASSIGN(std::string content, parse_content(member, limits));
-    messages.push_back({std::move(role), std::move(content)});
-    // One name for the log, whatever the index.
-    for (const std::string& name : member.unknown()) {
-      unknown.push_back("messages[]." + name.substr(param.size() + 1));
-    }
-  }
-  return messages;
+ApiStatus parse_chat_tools(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
+  return parse_tools(place, value, Nesting::nested, request.tools);
 }
 
+ApiStatus parse_chat_choice(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
+  return parse_tool_choice(place, value, Nesting::nested, request.tools);
+}
+
+ApiStatus parse_parallel(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
+  TRY_ASSIGN(request.tools.parallel, read_boolean(place.param, value));
+  return {};
+}
+
+ApiStatus parse_format(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
+  TRY_ASSIGN(request.schema, parse_reply_format(place, value, Nesting::nested));
+  return {};
+}
+
+ApiStatus parse_variables(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
+  if (!value.is_object()) return wrong_type(place.param, "an object", value);
+  const std::size_t size = to_json(value).size(), most = place.limits->template_bytes_max;
+  if (size > most) {
+    return wrong_value(place.param,
+                       fmt::format("got {} bytes as JSON, expected at most {}", size, most));
+  }
+  request.template_variables = value.get_object();
+  return {};
+}
+
+JsonObject chat_tools_schema(const Limits& limits) {
+  return tools_schema(limits, Nesting::nested);
+}
+JsonObject chat_choice_schema(const Limits&) {
+  return tool_choice_schema(Nesting::nested);
+}
+JsonObject chat_format_schema(const Limits& limits) {
+  return reply_format_schema(limits, Nesting::nested);
+}
+
+// What the prompt is made of. The tools come before the choice among them.
+constexpr std::array kPromptFields = {
+    composite_field<ChatRequest, parse_chat_messages>("messages", messages_schema,
+                                                      "The conversation so far.")
+        .needed(),
+    composite_field<ChatRequest, parse_chat_tools>("tools", chat_tools_schema,
+                                                   "Functions that the reply may call."),
+    composite_field<ChatRequest, parse_chat_choice>("tool_choice", chat_choice_schema,
+                                                    "Absent: auto with tools, none without."),
+    word_field<&ChatRequest::reasoning_effort>(
+        "reasoning_effort", kReasoningEfforts, "",
+        "How much is thought before the answer, where the model's template knows it."),
+    composite_field<ChatRequest, parse_variables>("chat_template_kwargs", R"({"type":"object"})",
+                                                  "Variables of the model's chat template."),
+};
+
+constexpr std::array kReplyFields = {
+    composite_field<ChatRequest, parse_parallel>("parallel_tool_calls", R"({"type":"boolean"})",
+                                                 "false: at most one call in a reply."),
+    composite_field<ChatRequest, parse_format>("response_format", chat_format_schema,
+                                               "Holds the reply to JSON, or to a schema."),
+};
+
+constexpr std::array kLengthFields = {
+    integer_field<&GenerationFields::max_tokens>("max_tokens", 1, kIntegerMax, "",
+                                                 "Absent: what is left of the context length.")
+        .also("max_completion_tokens"),
+};
+
+struct LogprobsDraft {
+  bool wanted = false;
+  int top = 0;
+};
+
+constexpr std::array kLogprobsFields = {
+    boolean_field<&LogprobsDraft::wanted>("logprobs", "false",
+                                          "The log probabilities of the reply's tokens."),
+    integer_field<&LogprobsDraft::top>("top_logprobs", 0, &Limits::chat_top_logprobs_max, "0",
+                                       "So many likeliest tokens beside each; only with logprobs."),
+};
+
 ApiStatus parse_logprobs(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
-  TRY_ASSIGN(const auto logprobs, reader.boolean("logprobs"));
-  TRY_ASSIGN(const auto top_logprobs,
-             reader.integer("top_logprobs", 0, limits.chat_top_logprobs_max));
-  if (logprobs.value_or(false)) {
-    fields.top_logprobs = static_cast<int>(top_logprobs.value_or(0));
-  } else if (top_logprobs.value_or(0) != 0) {
-    return refuse(400, "invalid_value", "top_logprobs: only allowed when logprobs is true",
-                  "top_logprobs");
+  LogprobsDraft draft;
+  TRY(read_fields(reader, kLogprobsFields, limits, fields.unknown, draft));
+  if (draft.wanted) {
+    fields.top_logprobs = draft.top;
+  } else if (draft.top != 0) {
+    return wrong_value("top_logprobs", "only allowed when logprobs is true");
   }
   return {};
 }
@@ -136,12 +111,37 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body, const Limits& l
   TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
   FieldReader reader(object);
   ChatRequest request;
-  TRY_ASSIGN(request.fields, parse_generation_fields(reader, limits));
-  TRY(parse_logprobs(reader, request.fields, limits));
-  TRY_ASSIGN(request.messages, parse_messages(reader, request.fields.unknown, limits));
-  std::vector<std::string> unknown = reader.unknown();
-  request.fields.unknown.insert(request.fields.unknown.end(), unknown.begin(), unknown.end());
+  GenerationFields& fields = request.fields;
+  TRY_ASSIGN(fields, parse_generation_fields(reader, limits));
+  TRY(read_fields(reader, kLengthFields, limits, fields.unknown, fields));
+  TRY(check_token_counts(fields));
+  TRY(parse_logprobs(reader, fields, limits));
+  TRY(read_fields(reader, kPromptFields, limits, fields.unknown, request));
+  TRY(read_fields(reader, kReplyFields, limits, fields.unknown, request));
+  TRY(finish_fields(reader, fields.unknown));
   return request;
+}
+
+ApiResult<ChatRequest> parse_template_request(std::string_view body, const Limits& limits) {
+  TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
+  FieldReader reader(object);
+  ChatRequest request;
+  TRY(read_fields(reader, kPromptFields, limits, request.fields.unknown, request));
+  add_unknown(reader, request.fields.unknown);
+  return request;
+}
+
+JsonObject chat_request_schema(const Limits& limits) {
+  JsonObject schema = table_schema(kPromptFields, limits);
+  add_fields(schema, kReplyFields, limits);
+  add_fields(schema, kLengthFields, limits);
+  add_fields(schema, kLogprobsFields, limits);
+  add_generation_schema(schema, limits);
+  return schema;
+}
+
+JsonObject template_request_schema(const Limits& limits) {
+  return table_schema(kPromptFields, limits);
 }
 
 }  // namespace reprise

@@ -1,6 +1,5 @@
-// The fields that chat and completions share, and the table of those that we refuse by name.
+// The fields that all generating requests share.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -11,369 +10,190 @@
 namespace reprise {
 namespace {
 
-constexpr std::int64_t kIntegerMax = std::numeric_limits<std::int32_t>::max();
-
-// The value that asks for nothing special: with it, a parameter that we do not have changes
-// nothing.
-enum class Neutral {
-  never,
-  zero,
-  one,
-  no,
-  yes,
-  empty,
-  empty_text,
-  none_word,
-  text_format,
-  text_only
-};
-
-struct RefusedParameter {
-  std::string_view name;
-  Neutral neutral;
-};
-
-// Parameters that would change the answer, of OpenAI and of other servers. Without this table they
-// would be ignored like unknown fields, and the client would get another answer than it asked for.
-constexpr std::array kRefused = {
-    RefusedParameter{"tools", Neutral::empty},
-    RefusedParameter{"tool_choice", Neutral::none_word},
-    RefusedParameter{"functions", Neutral::empty},
-    RefusedParameter{"function_call", Neutral::none_word},
-    RefusedParameter{"response_format", Neutral::text_format},
-    RefusedParameter{"logit_bias", Neutral::empty},
-    RefusedParameter{"presence_penalty", Neutral::zero},
-    RefusedParameter{"frequency_penalty", Neutral::zero},
-    RefusedParameter{"repetition_penalty", Neutral::one},
-    RefusedParameter{"repeat_penalty", Neutral::one},
-    RefusedParameter{"length_penalty", Neutral::one},
-    RefusedParameter{"audio", Neutral::never},
-    RefusedParameter{"modalities", Neutral::text_only},
-    RefusedParameter{"web_search_options", Neutral::never},
-    RefusedParameter{"reasoning_effort", Neutral::none_word},
-    RefusedParameter{"verbosity", Neutral::never},
-    RefusedParameter{"chat_template", Neutral::never},
-    RefusedParameter{"chat_template_kwargs", Neutral::empty},
-    RefusedParameter{"add_generation_prompt", Neutral::yes},
-    RefusedParameter{"continue_final_message", Neutral::no},
-    RefusedParameter{"documents", Neutral::empty},
-    RefusedParameter{"echo", Neutral::no},
-    RefusedParameter{"suffix", Neutral::empty_text},
-    RefusedParameter{"best_of", Neutral::one},
-    RefusedParameter{"use_beam_search", Neutral::no},
-    RefusedParameter{"n_predict", Neutral::never},
-    RefusedParameter{"min_tokens", Neutral::zero},
-    RefusedParameter{"ignore_eos", Neutral::no},
-    RefusedParameter{"stop_token_ids", Neutral::empty},
-    RefusedParameter{"include_stop_str_in_output", Neutral::no},
-    RefusedParameter{"skip_special_tokens", Neutral::yes},
-    RefusedParameter{"truncate_prompt_tokens", Neutral::never},
-    RefusedParameter{"prompt_logprobs", Neutral::never},
-    RefusedParameter{"bad_words", Neutral::empty},
-    RefusedParameter{"allowed_token_ids", Neutral::never},
-    RefusedParameter{"guided_json", Neutral::never},
-    RefusedParameter{"guided_regex", Neutral::never},
-    RefusedParameter{"guided_choice", Neutral::never},
-    RefusedParameter{"guided_grammar", Neutral::never},
-    RefusedParameter{"structured_outputs", Neutral::never},
-    RefusedParameter{"grammar", Neutral::empty_text},
-    RefusedParameter{"json_schema", Neutral::never},
-    RefusedParameter{"samplers", Neutral::never},
-    RefusedParameter{"mirostat", Neutral::zero},
-    RefusedParameter{"typical_p", Neutral::one},
-    RefusedParameter{"xtc_probability", Neutral::zero},
-    RefusedParameter{"dry_multiplier", Neutral::zero},
-    RefusedParameter{"dynatemp_range", Neutral::zero},
-};
-
-// Members that change nothing here: known, so that they are not reported as unknown.
-constexpr std::array kIgnored = {"user",
-                                 "metadata",
-                                 "store",
-                                 "service_tier",
-                                 "prediction",
-                                 "safety_identifier",
-                                 "prompt_cache_key",
-                                 "parallel_tool_calls"};
-
-struct NeutralForm {
-  std::string_view type;   // what the value must be
-  std::string_view value;  // what asks for nothing
-};
-
-NeutralForm neutral_form(Neutral neutral) {
-  switch (neutral) {
-    case Neutral::never:
-      return {"", "null"};
-    case Neutral::zero:
-      return {"a number", "0"};
-    case Neutral::one:
-      return {"a number", "1"};
-    case Neutral::no:
-      return {"a boolean", "false"};
-    case Neutral::yes:
-      return {"a boolean", "true"};
-    case Neutral::empty:
-      return {"a list or object", "an empty one"};
-    case Neutral::empty_text:
-      return {"a string", "an empty one"};
-    case Neutral::none_word:
-      return {"a string or object", "\"none\""};
-    case Neutral::text_format:
-      return {"an object", "{\"type\": \"text\"}"};
-    case Neutral::text_only:
-      return {"a list", "[\"text\"]"};
-  }
-  return {};
-}
-
-bool is_text(const JsonValue& value, std::string_view text) {
-  return value.is_string() && std::string_view(value.get_string()) == text;
-}
-
-bool has_right_type(const JsonValue& value, Neutral neutral) {
-  switch (neutral) {
-    case Neutral::never:
-      return true;
-    case Neutral::zero:
-    case Neutral::one:
-      return value.is_number();
-    case Neutral::no:
-    case Neutral::yes:
-      return value.is_bool();
-    case Neutral::empty:
-      return value.is_array() || value.is_object();
-    case Neutral::empty_text:
-      return value.is_string();
-    case Neutral::none_word:
-      return value.is_string() || value.is_object();
-    case Neutral::text_format:
-      return value.is_object();
-    case Neutral::text_only:
-      return value.is_array();
-  }
-  return false;
-}
-
-// For a value of the right type.
-bool is_neutral(const JsonValue& value, Neutral neutral) {
-  switch (neutral) {
-    case Neutral::never:
-      return false;
-    case Neutral::zero:
-      return value.to_number<double>() == 0;
-    case Neutral::one:
-      return value.to_number<double>() == 1;
-    case Neutral::no:
-      return !value.get_bool();
-    case Neutral::yes:
-      return value.get_bool();
-    case Neutral::empty:
-      return value.is_array() ? value.get_array().empty() : value.get_object().empty();
-    case Neutral::empty_text:
-      return value.get_string().empty();
-    case Neutral::none_word:
-      return is_text(value, "none");
-    case Neutral::text_format: {
-      const JsonValue* type = value.get_object().if_contains("type");
-      return type && is_text(*type, "text");
-    }
-    case Neutral::text_only:
-      for (const JsonValue& item : value.get_array()) {
-        if (!is_text(item, "text")) return false;
-      }
-      return true;
-  }
-  return false;
-}
-
-ApiStatus check_refused(FieldReader& reader) {
-  for (const RefusedParameter& parameter : kRefused) {
-    const JsonValue* value = reader.find(parameter.name);
-    if (!value) continue;
-    const NeutralForm form = neutral_form(parameter.neutral);
-    if (!has_right_type(*value, parameter.neutral)) {
-      return wrong_type(reader.path(parameter.name), form.type, *value);
-    }
-    if (!is_neutral(*value, parameter.neutral)) {
-      return unsupported(reader.path(parameter.name),
-                         fmt::format("not supported, expected {} or no such field", form.value));
-    }
-  }
-  for (const char* name : kIgnored) reader.find(name);
-  return {};
-}
-
-ApiStatus parse_max_tokens(FieldReader& reader, GenerationFields& fields) {
-  TRY_ASSIGN(const auto tokens, reader.integer("max_tokens", 1, kIntegerMax));
-  TRY_ASSIGN(const auto completion_tokens, reader.integer("max_completion_tokens", 1, kIntegerMax));
-  if (tokens && completion_tokens && *tokens != *completion_tokens) {
-    return refuse(400, "invalid_value",
-                  fmt::format("max_completion_tokens: got {}, but max_tokens is {}",
-                              *completion_tokens, *tokens),
-                  "max_completion_tokens");
-  }
-  fields.max_tokens = completion_tokens ? completion_tokens : tokens;
-  return {};
-}
-
 // Any integer of 64 bits, signed or not.
-ApiStatus parse_seed(FieldReader& reader, GenerationFields& fields) {
-  const JsonValue* value = reader.find("seed");
-  if (!value) return {};
+ApiStatus parse_seed(const FieldPlace& place, const JsonValue& value, GenerationFields& fields) {
+  constexpr std::int64_t kLow = std::numeric_limits<std::int64_t>::min();
+  constexpr std::uint64_t kHigh = std::numeric_limits<std::uint64_t>::max();
   fields.has_seed = true;
-  if (const std::uint64_t* seed = value->if_uint64()) {
+  if (const std::uint64_t* seed = value.if_uint64()) {
     fields.sampling.seed = *seed;
     return {};
   }
-  if (value->is_number() && std::abs(value->to_number<double>()) > 1e18 && !value->is_int64()) {
-    return refuse(400, "invalid_value",
-                  fmt::format("seed: got {}, expected {} to {}", to_json(*value),
-                              std::numeric_limits<std::int64_t>::min(),
-                              std::numeric_limits<std::uint64_t>::max()),
-                  "seed");
+  if (value.is_double() && std::abs(value.get_double()) > 1e15) {
+    return wrong_value(place.param, fmt::format("got {}, expected {} to {}, written as an integer",
+                                                value.get_double(), kLow, kHigh));
   }
-  TRY_ASSIGN(const auto seed, reader.integer("seed", std::numeric_limits<std::int64_t>::min(),
-                                             std::numeric_limits<std::int64_t>::max()));
-  fields.sampling.seed = static_cast<std::uint64_t>(*seed);
+  TRY_ASSIGN(const std::int64_t seed,
+             read_integer(place.param, value, kLow, std::numeric_limits<std::int64_t>::max()));
+  fields.sampling.seed = static_cast<std::uint64_t>(seed);
   return {};
 }
 
-ApiStatus parse_sampling(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
-  SamplingParams& sampling = fields.sampling;
-  TRY_ASSIGN(const auto temperature, reader.number("temperature", 0, 2));
-  TRY_ASSIGN(const auto top_p, reader.number("top_p", 0, 1));
-  TRY_ASSIGN(const auto min_p, reader.number("min_p", 0, 1));
-  TRY_ASSIGN(const auto top_k, reader.integer("top_k", -1, limits.top_k_max));
-  sampling.temperature = temperature.value_or(sampling.temperature);
-  sampling.top_p = top_p.value_or(sampling.top_p);
-  sampling.min_p = min_p.value_or(sampling.min_p);
-  if (top_k) sampling.top_k = *top_k == -1 ? 0 : static_cast<int>(*top_k);  // -1: all, as in vLLM
-  TRY(parse_seed(reader, fields));
-  TRY_ASSIGN(const auto choices, reader.integer("n", 1, kIntegerMax));
-  if (choices && *choices != 1) return unsupported("n", "not supported, expected 1");
+ApiStatus parse_stop(const FieldPlace& place, const JsonValue& value, GenerationFields& fields) {
+  const auto add = [&](const FieldPlace& at, const JsonValue& item) -> ApiStatus {
+    TRY_ASSIGN(std::string stop, read_text(at.param, item, 1, at.limits->stop_bytes_max));
+    fields.stop.push_back(std::move(stop));
+    return {};
+  };
+  if (value.is_string()) return add(place, value);
+  if (!value.is_array()) return wrong_type(place.param, "a string or a list of strings", value);
+  return read_list(place, value, "strings", 0, place.limits->stops_max, add);
+}
+
+ApiStatus parse_stop_token_ids(const FieldPlace& place, const JsonValue& value,
+                               GenerationFields& fields) {
+  TRY_ASSIGN(fields.stop_token_ids,
+             parse_token_ids(place, value, place.limits->stop_token_ids_max));
   return {};
 }
 
-ApiStatus add_stop(const JsonValue& value, std::string param, GenerationFields& fields,
-                   const Limits& limits) {
-  if (!value.is_string()) return wrong_type(std::move(param), "a string", value);
-  const std::size_t size = value.get_string().size();
-  if (size < 1 || size > limits.stop_bytes_max) {
-    std::string message =
-        fmt::format("{}: got {} bytes, expected 1 to {}", param, size, limits.stop_bytes_max);
-    return refuse(400, "invalid_value", std::move(message), std::move(param));
-  }
-  fields.stop.emplace_back(value.get_string().data(), size);
-  return {};
+ApiStatus parse_dry_breakers(const FieldPlace& place, const JsonValue& value,
+                             GenerationFields& fields) {
+  fields.dry_breakers.clear();
+  return read_list(place, value, "strings", 0, place.limits->dry_breakers_max,
+                   [&](const FieldPlace& at, const JsonValue& item) -> ApiStatus {
+                     TRY_ASSIGN(std::string text,
+                                read_text(at.param, item, 1, at.limits->dry_breaker_bytes_max));
+                     fields.dry_breakers.push_back(std::move(text));
+                     return {};
+                   });
 }
 
-ApiStatus parse_stop(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
-  const JsonValue* value = reader.find("stop");
-  if (!value) return {};
-  const JsonArray* list = value->if_array();
-  if (!list) {
-    if (!value->is_string()) return wrong_type("stop", "a string or a list of strings", *value);
-    return add_stop(*value, "stop", fields, limits);
+constexpr std::array kStreamOptions = {
+    boolean_field<&GenerationFields::include_usage>(
+        "include_usage", "false", "One more chunk, without choices, carries the usage."),
+};
+
+ApiStatus parse_stream_options(const FieldPlace& place, const JsonValue& value,
+                               GenerationFields& fields) {
+  if (value.is_object() && !fields.stream) {
+    return wrong_value(place.param, "only allowed when stream is true");
   }
-  if (list->size() > limits.stops_max) {
-    return refuse(
-        400, "invalid_value",
-        fmt::format("stop: got {} strings, expected at most {}", list->size(), limits.stops_max),
-        "stop");
-  }
-  for (std::size_t index = 0; index < list->size(); index++) {
-    TRY(add_stop((*list)[index], fmt::format("stop[{}]", index), fields, limits));
-  }
-  return {};
+  return read_object<GenerationFields>(place, value, kStreamOptions, fields);
 }
 
-ApiStatus parse_stream(FieldReader& reader, GenerationFields& fields) {
-  TRY_ASSIGN(const auto stream, reader.boolean("stream"));
-  fields.stream = stream.value_or(false);
-  const JsonValue* options = reader.find("stream_options");
-  if (!options) return {};
-  if (!options->is_object()) return wrong_type("stream_options", "an object", *options);
-  if (!fields.stream) {
-    return refuse(400, "invalid_value", "stream_options: only allowed when stream is true",
-                  "stream_options");
-  }
-  FieldReader members(options->get_object(), "stream_options.");
-  TRY_ASSIGN(const auto include_usage, members.boolean("include_usage"));
-  fields.include_usage = include_usage.value_or(false);
-  fields.unknown = members.unknown();
-  return {};
-}
-
-// What the prompt cache shall do with the request, and what the reply shall say about it.
-ApiStatus parse_cache_fields(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
-  TRY_ASSIGN(auto cache_salt, reader.text("cache_salt", limits.name_bytes_max));
-  fields.cache_salt = std::move(cache_salt).value_or("");
-  TRY_ASSIGN(const auto cache_prompt, reader.boolean("cache_prompt"));
-  fields.use_cache = cache_prompt.value_or(true);
-  TRY_ASSIGN(const auto cache_details, reader.boolean("cache_details"));
-  fields.cache_details = cache_details.value_or(false);
-  TRY_ASSIGN(const auto pin, reader.integer("cache_pin_seconds", 0, limits.cache_pin_seconds_max));
-  fields.cache_pin_seconds = pin.value_or(0);
-  if (fields.cache_pin_seconds > 0 && !fields.use_cache) {
-    return refuse(400, "invalid_value",
-                  fmt::format("cache_pin_seconds: got {}, but cache_prompt is false",
-                              fields.cache_pin_seconds),
-                  "cache_pin_seconds");
-  }
-  return {};
-}
-
-// Words only: other servers' integers mean opposite things (vLLM: the smaller, the sooner).
-ApiStatus parse_priority(FieldReader& reader, GenerationFields& fields) {
-  const JsonValue* value = reader.find("priority");
-  if (!value) return {};
-  constexpr std::string_view kExpected = "\"low\", \"normal\" or \"high\"";
-  if (!value->is_string()) return wrong_type("priority", kExpected, *value);
-  const std::string_view name(value->get_string().data(), value->get_string().size());
-  if (name == "low") {
-    fields.priority = Priority::low;
-  } else if (name == "high") {
-    fields.priority = Priority::high;
-  } else if (name != "normal") {
-    return refuse(400, "invalid_value",
-                  fmt::format("priority: got \"{}\", expected {}", clipped(name), kExpected),
-                  "priority");
-  }
-  return {};
+JsonObject stream_options_schema(const Limits& limits) {
+  return table_schema(kStreamOptions, limits);
 }
 
 // Seconds, fractions allowed.
-ApiStatus parse_timeout(FieldReader& reader, GenerationFields& fields, const Limits& limits) {
-  const double most = static_cast<double>(limits.timeout_ms_max) / 1000;
-  TRY_ASSIGN(const auto seconds, reader.number("timeout", 0, most));
-  if (!seconds) return {};
-  if (*seconds == 0) {
-    return refuse(400, "invalid_value",
-                  fmt::format("timeout: got 0, expected more than 0, at most {}", most), "timeout");
+ApiStatus parse_timeout(const FieldPlace& place, const JsonValue& value, GenerationFields& fields) {
+  const double most = static_cast<double>(place.limits->timeout_ms_max) / 1000;
+  TRY_ASSIGN(const double seconds, read_number(place.param, value, 0, most));
+  if (seconds == 0) {
+    return wrong_value(place.param, fmt::format("got 0, expected more than 0, at most {}", most));
   }
-  fields.timeout_ms = std::max<std::int64_t>(std::llround(*seconds * 1000), 1);
+  fields.timeout_ms = std::max<std::int64_t>(std::llround(seconds * 1000), 1);
+  return {};
+}
+
+ApiStatus check_user(const FieldPlace& place, const JsonValue& value, GenerationFields&) {
+  TRY(read_text(place.param, value, 0, place.limits->name_bytes_max));
+  return {};
+}
+
+constexpr std::array<std::string_view, 3> kPriorities = {"low", "normal", "high"};
+
+constexpr std::string_view kStopSchema =
+    R"({"anyOf":[{"type":"string","minLength":1},
+                 {"type":"array","items":{"type":"string","minLength":1}}]})";
+constexpr std::string_view kIdsSchema =
+    R"({"type":"array","items":{"type":"integer","minimum":0,"maximum":2147483647}})";
+constexpr std::string_view kTextsSchema =
+    R"({"type":"array","items":{"type":"string","minLength":1}})";
+constexpr std::string_view kSeedSchema =
+    R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615})";
+constexpr std::string_view kTimeoutSchema = R"({"type":"number","exclusiveMinimum":0})";
+
+constexpr std::string_view kNoEffect = "Accepted, without effect.";
+
+using Fields = GenerationFields;
+constexpr std::array kGenerationFields = {
+    text_field<&Fields::model>("model", 0, &Limits::name_bytes_max,
+                               "The alias of the served model; absent: that one."),
+    integer_field<&Fields::min_tokens>("min_tokens", 0, kIntegerMax, "0",
+                                       "The reply does not end by itself before so many tokens."),
+    boolean_field<&Fields::ignore_eos>("ignore_eos", "false",
+                                       "End-of-sequence tokens are never sampled."),
+    integer_field<&Fields::choices>("n", 1, &Limits::choices_max, "1", "Replies to each prompt."),
+    composite_field<Fields, parse_seed>("seed", kSeedSchema, "Absent: drawn for the request."),
+    composite_field<Fields, parse_dry_breakers>(
+        "dry_sequence_breakers", kTextsSchema,
+        "No repeated stretch goes over these; absent: line feed, colon, quote, star."),
+    composite_field<Fields, parse_stop>("stop", kStopSchema,
+                                        "Texts that end the reply and are no part of it."),
+    composite_field<Fields, parse_stop_token_ids>("stop_token_ids", kIdsSchema,
+                                                  "Tokens that end the reply."),
+    boolean_field<&Fields::stream>("stream", "false", "Server-sent events."),
+    composite_field<Fields, parse_stream_options>("stream_options", stream_options_schema,
+                                                  "Only with stream."),
+    boolean_field<&Fields::return_progress>("return_progress", "false",
+                                            "Events tell how far the prompt is; only with stream."),
+    boolean_field<&Fields::return_token_ids>("return_token_ids", "false",
+                                             "Choices carry token_ids and prompt_token_ids."),
+    text_field<&Fields::cache_salt>("cache_salt", 0, &Limits::name_bytes_max,
+                                    "Only requests of the same key and salt share cached prompts."),
+    boolean_field<&Fields::use_cache>("cache_prompt", "true",
+                                      "false: the prompt cache is neither read nor written."),
+    boolean_field<&Fields::cache_details>("cache_details", "false",
+                                          "usage says what the prompt cache did."),
+    integer_field<&Fields::cache_pin_seconds>("cache_pin_seconds", 0,
+                                              &Limits::cache_pin_seconds_max, "0",
+                                              "Keep the conversation so long after its end."),
+    word_field<&Fields::priority>("priority", kPriorities, "\"normal\"",
+                                  "Who goes first when there is not room for all."),
+    composite_field<Fields, parse_timeout>("timeout", kTimeoutSchema,
+                                           "Seconds after which the request ends with an error."),
+    composite_field<Fields, check_user>("user", R"({"type":"string"})", kNoEffect),
+    ignored_field<Fields>("metadata", kNoEffect),
+    ignored_field<Fields>("store", kNoEffect),
+    ignored_field<Fields>("service_tier", kNoEffect),
+    ignored_field<Fields>("prediction", kNoEffect),
+    ignored_field<Fields>("safety_identifier", kNoEffect),
+    ignored_field<Fields>("prompt_cache_key", kNoEffect),
+    ignored_field<Fields>("prompt_cache_retention", kNoEffect),
+    ignored_field<Fields>("timings_per_token", kNoEffect),
+};
+
+// What no row can say.
+ApiStatus check_together(const GenerationFields& fields) {
+  if (fields.return_progress && !fields.stream) {
+    return wrong_value("return_progress", "only allowed when stream is true");
+  }
+  if (fields.cache_pin_seconds > 0 && !fields.use_cache) {
+    return wrong_value("cache_pin_seconds",
+                       fmt::format("got {}, but cache_prompt is false", fields.cache_pin_seconds));
+  }
   return {};
 }
 
 }  // namespace
 
+std::span<const Field<GenerationFields>> generation_fields() {
+  return kGenerationFields;
+}
+
 ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader, const Limits& limits) {
   GenerationFields fields;
-  TRY_ASSIGN(auto model, reader.text("model", limits.name_bytes_max));
-  if (model) fields.model = std::move(*model);
-  TRY(parse_max_tokens(reader, fields));
-  TRY(parse_sampling(reader, fields, limits));
-  TRY(parse_stop(reader, fields, limits));
-  TRY(parse_stream(reader, fields));
-  TRY_ASSIGN(const auto return_token_ids, reader.boolean("return_token_ids"));
-  fields.return_token_ids = return_token_ids.value_or(false);
-  TRY(parse_cache_fields(reader, fields, limits));
-  TRY(parse_priority(reader, fields));
-  TRY(parse_timeout(reader, fields, limits));
-  TRY(check_refused(reader));
-  TRY(reader.text("user", limits.name_bytes_max));
+  SamplingParams& sampling = fields.sampling;
+  TRY(read_fields(reader, sampling_fields(), limits, fields.unknown, sampling));
+  if (sampling.top_k == -1) sampling.top_k = 0;  // all, as in vLLM
+  TRY(read_fields(reader, dry_fields(), limits, fields.unknown, sampling.dry));
+  TRY(read_fields(reader, generation_fields(), limits, fields.unknown, fields));
+  TRY(check_together(fields));
   return fields;
+}
+
+void add_generation_schema(JsonObject& object_schema, const Limits& limits) {
+  add_fields(object_schema, generation_fields(), limits);
+  add_fields(object_schema, sampling_fields(), limits);
+  add_fields(object_schema, dry_fields(), limits);
+}
+
+ApiStatus check_token_counts(const GenerationFields& fields) {
+  if (!fields.max_tokens || fields.min_tokens <= *fields.max_tokens) return {};
+  return wrong_value("min_tokens", fmt::format("got {}, but max_tokens is {}", fields.min_tokens,
+                                               *fields.max_tokens));
 }
 
 }  // namespace reprise

@@ -1,4 +1,5 @@
-// POST /v1/completions: the body.
+// POST /v1/completions and llama-server's POST /completion: the bodies.
+#include <algorithm>
 #include <limits>
 
 #include <fmt/core.h>
@@ -8,48 +9,133 @@
 namespace reprise {
 namespace {
 
-using Prompt = std::variant<std::string, std::vector<TokenId>>;
+// ---- prompts
 
-std::string text_of(const JsonValue& value) {
-  return std::string(value.get_string().data(), value.get_string().size());
-}
-
-ApiResult<TokenId> parse_token(const JsonValue& value, std::size_t index) {
-  const std::string param = fmt::format("prompt[{}]", index);
-  const std::optional<std::int64_t> id = integral(value);
-  if (!id) return wrong_type(param, "a token id", value);
-  constexpr TokenId kMax = std::numeric_limits<TokenId>::max();
-  if (*id < 0 || *id > kMax) {
-    return refuse(400, "invalid_value",
-                  fmt::format("{}: got {}, expected 0 to {}", param, *id, kMax), param);
+ApiResult<std::vector<TokenId>> prompt_of_ids(const FieldPlace& place, const JsonValue& value) {
+  if (value.is_array() && value.get_array().empty()) {
+    return wrong_value(place.param, "got an empty list, expected at least 1 token");
   }
-  return static_cast<TokenId>(*id);
+  return parse_token_ids(place, value, std::numeric_limits<std::size_t>::max());
 }
 
-// One prompt: a string, a list of one string, or a list of token ids.
-ApiResult<Prompt> parse_prompt(FieldReader& reader) {
-  const JsonValue* value = reader.find("prompt");
-  if (!value) return missing("prompt");
-  if (value->is_string()) return text_of(*value);
-  const JsonArray* list = value->if_array();
-  if (!list) return wrong_type("prompt", "a string or a list", *value);
+// One prompt of a list: a string or token ids.
+ApiStatus add_prompt(const FieldPlace& place, const JsonValue& value,
+                     std::vector<PromptInput>& prompts) {
+  if (value.is_string()) {
+    prompts.emplace_back(std::string(text_of(value)));
+    return {};
+  }
+  if (!value.is_array()) return wrong_type(place.param, "a string or a list of token ids", value);
+  TRY_ASSIGN(std::vector<TokenId> ids, prompt_of_ids(place, value));
+  prompts.emplace_back(std::move(ids));
+  return {};
+}
+
+// A string, token ids, or a list of these.
+ApiStatus parse_prompt(const FieldPlace& place, const JsonValue& value,
+                       CompletionRequest& request) {
+  std::vector<PromptInput>& prompts = request.prompts;
+  if (value.is_string()) return add_prompt(place, value, prompts);
+  const JsonArray* list = value.if_array();
+  if (!list) return wrong_type(place.param, "a string or a list", value);
   if (list->empty()) {
-    return refuse(400, "invalid_value", "prompt: got an empty list, expected one prompt", "prompt");
+    return wrong_value(place.param, "got an empty list, expected at least one prompt");
   }
-  if (list->front().is_string() || list->front().is_array()) {
-    if (list->size() > 1) {
-      return unsupported("prompt", fmt::format("got {} prompts, expected 1", list->size()));
-    }
-    if (list->front().is_array()) return unsupported("prompt", "lists of lists are not supported");
-    return text_of(list->front());
+  if (!list->front().is_string() && !list->front().is_array()) {
+    return add_prompt(place, value, prompts);
   }
-  std::vector<TokenId> ids;
-  ids.reserve(list->size());
-  for (std::size_t index = 0; index < list->size(); index++) {
-    TRY_ASSIGN(const TokenId id, parse_token((*list)[index], index));
-    ids.push_back(id);
-  }
-  return ids;
+  return read_list(
+      place, value, "prompts", 1, place.limits->prompts_max,
+      [&](const FieldPlace& at, const JsonValue& item) { return add_prompt(at, item, prompts); });
+}
+
+constexpr std::string_view kPromptSchema = R"({"anyOf":[{"type":"string"},
+  {"type":"array","minItems":1,"items":{"type":"string"}},
+  {"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},
+  {"type":"array","minItems":1,
+   "items":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}]})";
+
+constexpr auto kPromptField =
+    composite_field<CompletionRequest, parse_prompt>(
+        "prompt", kPromptSchema, "A text, token ids, or a list of texts or of lists of ids.")
+        .needed();
+
+ApiStatus check_choices(const CompletionRequest& request, const Limits& limits) {
+  const std::size_t choices =
+      request.prompts.size() * static_cast<std::size_t>(request.fields.choices);
+  if (choices <= static_cast<std::size_t>(limits.choices_max)) return {};
+  return wrong_value("n", fmt::format("got {} for {} prompts, {} choices, expected at most {}",
+                                      request.fields.choices, request.prompts.size(), choices,
+                                      limits.choices_max));
+}
+
+// ---- OpenAI's form
+
+constexpr std::array kRequestFields = {
+    kPromptField,
+    boolean_field<&CompletionRequest::echo>("echo", "false", "The reply begins with the prompt."),
+    ignored_field<CompletionRequest>("parallel_tool_calls", "Accepted, without effect."),
+};
+
+constexpr std::array kReplyFields = {
+    integer_field<&GenerationFields::max_tokens>(
+        "max_tokens", 0, kIntegerMax, "",
+        "Absent: what is left of the context length. 0: only with echo.")
+        .also("max_completion_tokens"),
+    integer_field<&GenerationFields::top_logprobs>(
+        "logprobs", 0, &Limits::completion_logprobs_max, "",
+        "Log probabilities of the tokens, and of so many likeliest ones beside each."),
+};
+
+// ---- llama-server's form
+
+ApiStatus parse_json_schema(const FieldPlace& place, const JsonValue& value,
+                            CompletionRequest& request) {
+  TRY_ASSIGN(JsonObject schema, parse_reply_schema(place, value));
+  request.schema = std::move(schema);
+  return {};
+}
+
+constexpr std::string_view kNoEffect = "Accepted, without effect.";
+
+constexpr std::array kLlamaRequestFields = {
+    kPromptField,
+    composite_field<CompletionRequest, parse_json_schema>("json_schema", R"({"type":"object"})",
+                                                          "The reply is one JSON value by it."),
+    ignored_field<CompletionRequest>("parallel_tool_calls", kNoEffect),
+    ignored_field<CompletionRequest>("n_keep", kNoEffect),
+    ignored_field<CompletionRequest>("n_discard", kNoEffect),
+    ignored_field<CompletionRequest>("mirostat_tau", kNoEffect),
+    ignored_field<CompletionRequest>("mirostat_eta", kNoEffect),
+    ignored_field<CompletionRequest>("dynatemp_exponent", kNoEffect),
+};
+
+struct LlamaDraft {
+  std::optional<Position> n_predict;
+  int n_probs = 0;
+  int id_slot = -1;
+};
+
+constexpr std::array kLlamaFields = {
+    integer_field<&LlamaDraft::n_predict>("n_predict", -1, kIntegerMax, "-1",
+                                          "Tokens of the reply, not 0; -1: what fits.")
+        .also("max_tokens"),
+    integer_field<&LlamaDraft::n_probs>("n_probs", 0, &Limits::chat_top_logprobs_max, "0",
+                                        "Log probabilities of so many likeliest tokens."),
+    integer_field<&LlamaDraft::id_slot>("id_slot", -1, kIntegerMax, "-1",
+                                        "Without effect: there are no slots."),
+};
+
+constexpr std::array kLlamaReplyFields = {
+    boolean_field<&GenerationFields::return_token_ids>("return_tokens", "false",
+                                                       "The reply carries its token ids."),
+};
+
+// -1 and its 32 bits are llama-server's words for "draw one".
+void drop_drawn_seed(GenerationFields& fields) {
+  constexpr std::uint64_t kDrawn = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t kDrawn32 = std::numeric_limits<std::uint32_t>::max();
+  if (fields.sampling.seed == kDrawn || fields.sampling.seed == kDrawn32) fields.has_seed = false;
 }
 
 }  // namespace
@@ -58,13 +144,56 @@ ApiResult<CompletionRequest> parse_completion_request(std::string_view body, con
   TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
   FieldReader reader(object);
   CompletionRequest request;
-  TRY_ASSIGN(request.fields, parse_generation_fields(reader, limits));
-  TRY_ASSIGN(const auto logprobs, reader.integer("logprobs", 0, limits.completion_logprobs_max));
-  request.fields.top_logprobs = static_cast<int>(logprobs.value_or(-1));
-  TRY_ASSIGN(request.prompt, parse_prompt(reader));
-  std::vector<std::string> unknown = reader.unknown();
-  request.fields.unknown.insert(request.fields.unknown.end(), unknown.begin(), unknown.end());
+  GenerationFields& fields = request.fields;
+  TRY_ASSIGN(fields, parse_generation_fields(reader, limits));
+  TRY(read_fields(reader, kReplyFields, limits, fields.unknown, fields));
+  TRY(check_token_counts(fields));
+  TRY(read_fields(reader, kRequestFields, limits, fields.unknown, request));
+  if (fields.max_tokens == 0 && !request.echo) {
+    return wrong_value("max_tokens",
+                       fmt::format("got 0, expected 1 to {}, or 0 with echo", kIntegerMax));
+  }
+  TRY(check_choices(request, limits));
+  TRY(finish_fields(reader, fields.unknown));
   return request;
+}
+
+ApiResult<CompletionRequest> parse_llama_completion_request(std::string_view body,
+                                                            const Limits& limits) {
+  TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
+  FieldReader reader(object);
+  CompletionRequest request;
+  GenerationFields& fields = request.fields;
+  TRY_ASSIGN(fields, parse_generation_fields(reader, limits));
+  drop_drawn_seed(fields);
+  LlamaDraft draft;
+  TRY(read_fields(reader, kLlamaFields, limits, fields.unknown, draft));
+  if (draft.n_predict == 0) {
+    return wrong_value("n_predict", fmt::format("got 0, expected -1 or 1 to {}", kIntegerMax));
+  }
+  if (draft.n_predict.value_or(-1) > 0) fields.max_tokens = draft.n_predict;
+  if (draft.n_probs > 0) fields.top_logprobs = draft.n_probs;
+  TRY(check_token_counts(fields));
+  TRY(read_fields(reader, kLlamaReplyFields, limits, fields.unknown, fields));
+  TRY(read_fields(reader, kLlamaRequestFields, limits, fields.unknown, request));
+  TRY(check_choices(request, limits));
+  TRY(finish_fields(reader, fields.unknown));
+  return request;
+}
+
+JsonObject completion_request_schema(const Limits& limits) {
+  JsonObject schema = table_schema(kRequestFields, limits);
+  add_fields(schema, kReplyFields, limits);
+  add_generation_schema(schema, limits);
+  return schema;
+}
+
+JsonObject llama_completion_request_schema(const Limits& limits) {
+  JsonObject schema = table_schema(kLlamaRequestFields, limits);
+  add_fields(schema, kLlamaFields, limits);
+  add_fields(schema, kLlamaReplyFields, limits);
+  add_generation_schema(schema, limits);
+  return schema;
 }
 
 }  // namespace reprise

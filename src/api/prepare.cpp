@@ -8,80 +8,25 @@
 #include <fmt/core.h>
 
 #include "api/cache_report.h"
+#include "api/grammar_constraint.h"
+#include "api/prepare_tokens.h"
 
 namespace reprise {
 namespace {
 
-struct Parsed {
-  GenerationFields fields;
-  PreparedPrompt prompt;
+// One of a request's prompts, and the field that it stands in.
+struct Prompt {
+  PreparedPrompt prepared;
+  std::string param;
 };
 
-ApiResult<Parsed> prepare_chat(const PrepareContext& context, std::string_view body) {
-  TRY_ASSIGN(ChatRequest request, parse_chat_request(body, context.limits));
-  TRY(check_model(request.fields.model, context.model_alias));
-  Result<PreparedPrompt> prompt = context.bundle->prepare_chat(request.messages);
-  if (!prompt) return std::unexpected(to_api_error(prompt.error()));
-  return Parsed{std::move(request.fields), std::move(*prompt)};
-}
-
-ApiStatus check_ids(const std::vector<TokenId>& ids, int vocabulary) {
-  for (std::size_t index = 0; index < ids.size(); index++) {
-    if (ids[index] < vocabulary) continue;
-    const std::string param = fmt::format("prompt[{}]", index);
-    return refuse(
-        400, "invalid_value",
-        fmt::format("{}: got token id {}, expected 0 to {}", param, ids[index], vocabulary - 1),
-        param);
-  }
-  return {};
-}
-
-ApiResult<Parsed> prepare_completion(const PrepareContext& context, std::string_view body) {
-  TRY_ASSIGN(CompletionRequest request, parse_completion_request(body, context.limits));
-  TRY(check_model(request.fields.model, context.model_alias));
-  if (std::vector<TokenId>* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) {
-    TRY(check_ids(*ids, context.bundle->model().config().vocabulary));
-    std::vector<Position> turn_ends = context.bundle->prompts().turn_ends(*ids);
-    return Parsed{std::move(request.fields), {std::move(*ids), 0, std::move(turn_ends)}};
-  }
-  Result<PreparedPrompt> prompt =
-      context.bundle->prepare_text(std::get<std::string>(request.prompt));
-  if (!prompt) return std::unexpected(to_api_error(prompt.error()));
-  return Parsed{std::move(request.fields), std::move(*prompt)};
-}
-
-// The tokens that the reply may have. Nothing is cut: what does not fit is refused with its
-// numbers; what the KV budget never holds, by the engine. A client that names no number gets what
-// there is.
-ApiResult<Position> reply_tokens(std::string_view prompt_param, Position prompt,
-                                 std::optional<Position> max_tokens,
-                                 const PrepareContext& context) {
-  const Position context_length = context.context_length;
-  if (prompt == 0) {
-    return refuse(400, "invalid_value",
-                  fmt::format("{}: got 0 tokens, expected at least 1", prompt_param),
-                  std::string(prompt_param));
-  }
-  if (prompt >= context_length) {
-    return refuse(
-        400, "context_length_exceeded",
-        fmt::format("the prompt has {} tokens, but the context length is {} tokens and the "
-                    "reply needs at least 1",
-                    prompt, context_length),
-        std::string(prompt_param));
-  }
-  const Position room = context_length - prompt;
-  if (max_tokens && *max_tokens > room) {
-    return refuse(
-        400, "context_length_exceeded",
-        fmt::format("the prompt's {} tokens and max_tokens {} exceed the context length of "
-                    "{} tokens",
-                    prompt, *max_tokens, context_length),
-        "max_tokens");
-  }
-  return max_tokens.value_or(std::max<Position>(context.fitting_length - prompt, 1));
-}
+// A request on its way to generations.
+struct Draft {
+  GenerationFields fields;
+  std::vector<Prompt> prompts = {};
+  std::vector<std::unique_ptr<TokenConstraint>> constraints = {};  // one a choice, in order
+  bool echo = false;
+};
 
 std::uint64_t drawn_seed() {
   std::random_device device;
@@ -89,31 +34,201 @@ std::uint64_t drawn_seed() {
   return high << 32 | device();
 }
 
-}  // namespace
+ApiStatus check_fields(const PrepareContext& context, const GenerationFields& fields,
+                       std::size_t prompts) {
+  TRY(check_model(fields.model, context.model_alias));
+  TRY(check_token_fields(fields, context.bundle->model().config().vocabulary));
+  const auto most = static_cast<std::size_t>(context.limits.choices_max);
+  const std::size_t choices = prompts * static_cast<std::size_t>(fields.choices);
+  if (choices <= most) return {};
+  return refuse(400, "invalid_value",
+                fmt::format("n: got {} choices of {} prompts, {} in all, expected at most {}",
+                            fields.choices, prompts, choices, most),
+                "n");
+}
 
-ApiResult<PreparedGeneration> prepare_generation(const PrepareContext& context, ReplyKind kind,
-                                                 std::string_view body) {
-  const bool is_chat = kind == ReplyKind::chat;
-  TRY_ASSIGN(Parsed parsed,
-             is_chat ? prepare_chat(context, body) : prepare_completion(context, body));
-  PreparedGeneration prepared{std::move(parsed.fields), {}};
-  GenerationFields& fields = prepared.fields;
-  if (!fields.has_seed) fields.sampling.seed = drawn_seed();
-  GenerationRequest& generation = prepared.generation;
-  generation.prompt = std::move(parsed.prompt.ids);
-  generation.history_boundary = parsed.prompt.history_boundary;
-  generation.turn_ends = std::move(parsed.prompt.turn_ends);
-  TRY_ASSIGN(generation.max_tokens, reply_tokens(is_chat ? "messages" : "prompt",
-                                                 static_cast<Position>(generation.prompt.size()),
-                                                 fields.max_tokens, context));
+// The tokens that the reply may have. Nothing is cut: what does not fit is refused with its
+// numbers; what the KV budget never holds, by the engine. A client that names no number gets what
+// there is.
+ApiResult<Position> reply_tokens(const PrepareContext& context, const Draft& draft,
+                                 const Prompt& prompt) {
+  const Position context_length = context.context_length;
+  const auto tokens = static_cast<Position>(prompt.prepared.ids.size());
+  const std::optional<Position> max_tokens = draft.fields.max_tokens;
+  if (tokens == 0) {
+    return refuse(400, "invalid_value",
+                  fmt::format("{}: got 0 tokens, expected at least 1", prompt.param), prompt.param);
+  }
+  if (max_tokens == 0 && !draft.echo) {
+    return refuse(400, "invalid_value", "max_tokens: got 0, expected at least 1 (0 only with echo)",
+                  "max_tokens");
+  }
+  const Position least = max_tokens == 0 ? 0 : 1;
+  if (tokens + least > context_length) {
+    return refuse(
+        400, "context_length_exceeded",
+        fmt::format("the prompt has {} tokens, but the context length is {} tokens and the "
+                    "reply needs at least {}",
+                    tokens, context_length, least),
+        prompt.param);
+  }
+  if (max_tokens && *max_tokens > context_length - tokens) {
+    return refuse(
+        400, "context_length_exceeded",
+        fmt::format("the prompt's {} tokens and max_tokens {} exceed the context length of "
+                    "{} tokens",
+                    tokens, *max_tokens, context_length),
+        "max_tokens");
+  }
+  const Position most = max_tokens.value_or(std::max<Position>(context.fitting_length - tokens, 1));
+  if (draft.fields.min_tokens <= most) return most;
+  return refuse(400, "invalid_value",
+                fmt::format("min_tokens: got {}, expected at most the reply's {} tokens",
+                            draft.fields.min_tokens, most),
+                "min_tokens");
+}
+
+// All but what belongs to one choice.
+GenerationRequest make_generation(const PrepareContext& context, const Draft& draft,
+                                  const PreparedPrompt& prompt, Position max_tokens) {
+  const GenerationFields& fields = draft.fields;
+  GenerationRequest generation;
+  generation.prompt = prompt.ids;
+  generation.history_boundary = prompt.history_boundary;
+  generation.turn_ends = prompt.turn_ends;
+  generation.max_tokens = max_tokens;
   generation.sampling = fields.sampling;
-  generation.stop_ids = context.bundle->stop_ids();
+  EndingIds ending = ending_ids(fields, context.bundle->stop_ids());
+  generation.stop_ids = std::move(ending.stops);
+  generation.banned_ids = std::move(ending.banned);
+  generation.min_tokens = fields.min_tokens;
   generation.top_logprobs = fields.top_logprobs;
+  if (draft.echo) generation.prompt_logprobs = fields.top_logprobs;
   generation.scope = cache_scope(context.tenant, fields.cache_salt);
   generation.use_cache = fields.use_cache;
   generation.pin_ms = fields.cache_pin_seconds * 1000;
   generation.priority = fields.priority;
   generation.timeout_ms = fields.timeout_ms.value_or(context.request_timeout_ms);
+  return generation;
+}
+
+ApiResult<PreparedGeneration> finish(const PrepareContext& context, Draft draft) {
+  GenerationFields& fields = draft.fields;
+  std::vector<Position> lengths;
+  for (const Prompt& prompt : draft.prompts) {
+    TRY_ASSIGN(const Position most, reply_tokens(context, draft, prompt));
+    lengths.push_back(most);
+  }
+  if (!fields.has_seed) fields.sampling.seed = drawn_seed();
+  fields.sampling = complete_sampling(fields, context.bundle->sequence_breakers());
+  PreparedGeneration prepared;
+  for (std::size_t index = 0; index < draft.prompts.size(); index++) {
+    for (int choice = 0; choice < fields.choices; choice++) {
+      GenerationRequest generation =
+          make_generation(context, draft, draft.prompts[index].prepared, lengths[index]);
+      generation.choice = static_cast<std::uint32_t>(choice);
+      generation.constraint = std::move(draft.constraints[prepared.generations.size()]);
+      prepared.generations.push_back(std::move(generation));
+    }
+  }
+  prepared.fields = std::move(fields);
+  return prepared;
+}
+
+bool may_call(const Tools& tools) {
+  return tools.choice != ToolChoice::none && !tools.specs.empty();
+}
+
+// How replies to this prompt are to be read.
+ReplyReading chat_reading(const ReplyStyle& style, const Tools& tools, Thoughts thoughts) {
+  ReplyReading reading;
+  reading.format = style.format;
+  reading.parser.in_reasoning = thoughts == Thoughts::open;
+  if (!may_call(tools)) return reading;
+  reading.parser.has_tools = true;
+  reading.parser.calls_are_constrained = true;
+  for (const ToolSpec& spec : tools.specs) {
+    reading.parser.tool_names.push_back(spec.name);
+    reading.parser.tool_parameters.push_back(spec.parameters);
+  }
+  return reading;
+}
+
+ApiResult<Prompt> prepare_prompt(const PromptWriter& prompts, PromptInput input,
+                                 std::string param) {
+  if (std::vector<TokenId>* ids = std::get_if<std::vector<TokenId>>(&input)) {
+    if (const Status known = prompts.check_ids(*ids, param); !known)
+      return std::unexpected(to_api_error(known.error()));
+    std::vector<Position> turn_ends = prompts.turn_ends(*ids);
+    return Prompt{{.ids = std::move(*ids), .turn_ends = std::move(turn_ends)}, std::move(param)};
+  }
+  Result<PreparedPrompt> prepared = prompts.prepare_text(std::get<std::string>(input), param);
+  if (!prepared) return std::unexpected(to_api_error(prepared.error()));
+  return Prompt{std::move(*prepared), std::move(param)};
+}
+
+// The text of a prompt, in front of its replies.
+ApiResult<std::string> echoed(const PromptWriter& prompts, const PromptInput& input,
+                              const std::string& param) {
+  if (const std::string* text = std::get_if<std::string>(&input)) return *text;
+  Result<std::string> text = prompts.detokenize(std::get<std::vector<TokenId>>(input), param);
+  if (!text) return std::unexpected(to_api_error(text.error()));
+  return std::move(*text);
+}
+
+}  // namespace
+
+ApiResult<PreparedGeneration> prepare_chat(const PrepareContext& context, ChatRequest request) {
+  TRY(check_fields(context, request.fields, 1));
+  const Bundle& bundle = *context.bundle;
+  const ReplyStyle& style = bundle.reply_style();
+  const ChatSettings settings{.tools = request.tools.definitions,
+                              .variables = std::move(request.template_variables),
+                              .reasoning_effort = std::move(request.reasoning_effort)};
+  Result<PreparedPrompt> prompt = bundle.prepare_chat(request.messages, settings);
+  if (!prompt) return std::unexpected(to_api_error(prompt.error()));
+  const Thoughts thoughts = prompt->thoughts;
+  const ReplyRules rules{
+      .format = {.format = style.format,
+                 .has_reasoning = style.has_reasoning && thoughts != Thoughts::closed,
+                 .in_reasoning = thoughts == Thoughts::open,
+                 .tokenizer = &bundle.tokenizer()},
+      .tools = &request.tools,
+      .schema = request.schema ? &*request.schema : nullptr,
+      .schema_param = "response_format.json_schema.schema"};
+  Draft draft{.fields = std::move(request.fields)};
+  const auto choices = static_cast<std::size_t>(draft.fields.choices);
+  draft.prompts.push_back({std::move(*prompt), "messages"});
+  TRY_ASSIGN(draft.constraints, constrain_replies(bundle.grammars(), rules, choices));
+  TRY_ASSIGN(PreparedGeneration prepared, finish(context, std::move(draft)));
+  prepared.reading = chat_reading(style, request.tools, thoughts);
+  return prepared;
+}
+
+ApiResult<PreparedGeneration> prepare_completion(const PrepareContext& context,
+                                                 CompletionRequest request) {
+  const std::size_t count = request.prompts.size();
+  TRY(check_fields(context, request.fields, count));
+  const Bundle& bundle = *context.bundle;
+  Draft draft{.fields = std::move(request.fields), .echo = request.echo};
+  std::vector<std::string> echoes;
+  for (std::size_t index = 0; index < count; index++) {
+    const std::string param = count == 1 ? "prompt" : fmt::format("prompt[{}]", index);
+    PromptInput& input = request.prompts[index];
+    if (request.echo) {
+      TRY_ASSIGN(std::string text, echoed(bundle.prompts(), input, param));
+      echoes.push_back(std::move(text));
+    }
+    TRY_ASSIGN(Prompt prompt, prepare_prompt(bundle.prompts(), std::move(input), param));
+    draft.prompts.push_back(std::move(prompt));
+  }
+  const ReplyRules rules{.format = {.tokenizer = &bundle.tokenizer()},
+                         .schema = request.schema ? &*request.schema : nullptr,
+                         .schema_param = "json_schema"};
+  const std::size_t choices = count * static_cast<std::size_t>(draft.fields.choices);
+  TRY_ASSIGN(draft.constraints, constrain_replies(bundle.grammars(), rules, choices));
+  TRY_ASSIGN(PreparedGeneration prepared, finish(context, std::move(draft)));
+  prepared.echoes = std::move(echoes);
   return prepared;
 }
 

@@ -9,6 +9,7 @@
 #include "api/openai.h"
 #include "api/openai_format.h"
 #include "engine/request.h"
+#include "text/reply_parser.h"
 
 namespace reprise {
 
@@ -23,15 +24,26 @@ struct PrepareContext {
   std::int64_t request_timeout_ms = 0;  // of requests that name none; 0: none
 };
 
-struct PreparedGeneration {
-  GenerationFields fields;       // as parsed; the seed drawn when the client gave none
-  GenerationRequest generation;  // all but the sink
+// How the text of a reply is to be read.
+struct ReplyReading {
+  ReplyFormat format = ReplyFormat::plain;
+  ReplyParserOptions parser;
 };
 
-// Errors: those of parse_chat_request and parse_completion_request; 404 model_not_found;
-// 400 context_length_exceeded with both numbers; what the template says against the messages.
-ApiResult<PreparedGeneration> prepare_generation(const PrepareContext& context, ReplyKind kind,
-                                                 std::string_view body);
+struct PreparedGeneration {
+  GenerationFields fields;  // as parsed; the seed drawn when the client gave none
+  // All but the sinks. One a choice: the choices of the first prompt, then of the next.
+  std::vector<GenerationRequest> generations;
+  ReplyReading reading;
+  std::vector<std::string> echoes;  // the prompts' texts, one a prompt, when they begin the replies
+};
+
+// Errors: 404 model_not_found; 400 context_length_exceeded with both numbers; what the template
+// says against the messages; invalid_value with a token's field and the vocabulary; what the
+// grammar says against a schema (param: response_format, or tools with the index).
+ApiResult<PreparedGeneration> prepare_chat(const PrepareContext& context, ChatRequest request);
+ApiResult<PreparedGeneration> prepare_completion(const PrepareContext& context,
+                                                 CompletionRequest request);
 
 // 404 model_not_found for any name but the alias.
 ApiStatus check_model(std::string_view model, std::string_view alias);

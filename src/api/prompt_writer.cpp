@@ -7,7 +7,10 @@
 
 #include <fmt/core.h>
 
+#include "api/call_messages.h"
 #include "api/limits.h"
+#include "text/tool_prompt.h"
+#include "text/utf8.h"
 
 namespace reprise {
 namespace {
@@ -33,7 +36,25 @@ PromptWriter::PromptWriter(const Tokenizer& tokenizer, std::optional<ChatTemplat
                            PromptWriterOptions options)
     : tokenizer_(&tokenizer), template_(std::move(chat_template)), options_(std::move(options)) {}
 
-Result<PreparedPrompt> PromptWriter::prepare_chat(const std::vector<ChatMessage>& messages) const {
+Result<PreparedPrompt> PromptWriter::prepare_chat(const std::vector<ChatMessage>& messages,
+                                                  const ChatSettings& settings) const {
+  TRY_ASSIGN(const Rendering rendering, render(messages, settings));
+  const std::string_view prompt = rendering.prompt;
+  PreparedPrompt prepared;
+  TRY_ASSIGN(prepared.ids, encode_prompt(prompt, "messages"));
+  prepared.turn_ends = turn_ends(prepared.ids);
+  const bool is_extended = rendering.history && prompt.starts_with(*rendering.history);
+  prepared.thoughts = thoughts_at(options_.style.format,
+                                  is_extended ? prompt.substr(rendering.history->size()) : prompt);
+  if (!rendering.history) return prepared;
+  // A history that is too long gives no boundary, no error.
+  const Result<Position> common = common_with_history(prepared.ids, prompt, *rendering.history);
+  if (common) prepared.history_boundary = back_to_stable(prepared.ids, *common);
+  return prepared;
+}
+
+Result<PromptWriter::Rendering> PromptWriter::render(const std::vector<ChatMessage>& messages,
+                                                     const ChatSettings& settings) const {
   if (!template_) {
     return fail(Errc::unsupported, "the model has no chat template: only completions are available",
                 "messages");
@@ -41,31 +62,52 @@ Result<PreparedPrompt> PromptWriter::prepare_chat(const std::vector<ChatMessage>
   ChatTemplate::Options options;
   options.bos_token = spelling(*tokenizer_, tokenizer_->bos());
   options.eos_token = spelling(*tokenizer_, tokenizer_->eos());
-  TRY_ASSIGN(const std::string prompt, template_->render(messages, options));
-  PreparedPrompt prepared;
-  TRY_ASSIGN(prepared.ids, encode_prompt(prompt, "messages"));
-  prepared.turn_ends = turn_ends(prepared.ids);
+  TRY_ASSIGN(options.variables, template_variables(settings, options_.style.thinking_name));
+  if (options_.style.renders_tools) options.tools = template_tools(settings.tools);
+  const bool needs_words =
+      !options_.style.renders_tools && (!settings.tools.empty() || has_calls(messages));
+  std::vector<ChatMessage> shown =
+      needs_words ? messages_with_tools_as_text(messages, template_tools(settings.tools))
+                  : messages;
+  Result<std::string> prompt = template_->render(shown, options);
+  if (!prompt && has_parallel_calls(shown)) {
+    // Some templates know one call a message.
+    shown = split_parallel_calls(shown);
+    if (Result<std::string> again = template_->render(shown, options)) prompt = std::move(again);
+  }
+  if (!prompt) return std::unexpected(prompt.error());
   options.add_generation_prompt = false;
-  // Some templates cannot render a history that ends here, or render one that is too long: then
-  // there is no boundary, no error.
-  const Result<std::string> history = template_->render(messages, options);
-  if (!history) return prepared;
-  const Result<Position> common = common_with_history(prepared.ids, prompt, *history);
-  if (common) prepared.history_boundary = back_to_stable(prepared.ids, *common);
+  // Some templates cannot render a history that ends here.
+  Result<std::string> history = template_->render(shown, options);
+  Rendering rendering{std::move(*prompt), std::nullopt};
+  if (history) rendering.history = std::move(*history);
+  return rendering;
+}
+
+Result<std::string> PromptWriter::render_chat(const std::vector<ChatMessage>& messages,
+                                              const ChatSettings& settings) const {
+  TRY_ASSIGN(Rendering rendering, render(messages, settings));
+  return std::move(rendering.prompt);
+}
+
+Result<PreparedPrompt> PromptWriter::prepare_text(std::string_view text,
+                                                  std::string_view param) const {
+  PreparedPrompt prepared;
+  TRY_ASSIGN(prepared.ids, encode_prompt(text, param));
+  prepared.turn_ends = turn_ends(prepared.ids);
   return prepared;
 }
 
-Result<PreparedPrompt> PromptWriter::prepare_text(std::string_view text) const {
-  PreparedPrompt prepared;
-  TRY_ASSIGN(prepared.ids, encode_prompt(text, "prompt"));
-  prepared.turn_ends = turn_ends(prepared.ids);
-  return prepared;
+Result<std::vector<TokenId>> PromptWriter::encode_prompt(std::string_view text,
+                                                         std::string_view param) const {
+  return tokenize(text, AddSpecial::yes, ParseSpecial::yes, param);
 }
 
 // A text that can never fit is refused by its size: tokenising megabytes takes seconds, in which
 // nobody else's request is prepared.
-Result<std::vector<TokenId>> PromptWriter::encode_prompt(std::string_view text,
-                                                         std::string_view param) const {
+Result<std::vector<TokenId>> PromptWriter::tokenize(std::string_view text, AddSpecial add,
+                                                    ParseSpecial parse,
+                                                    std::string_view param) const {
   const std::size_t least = tokenizer_->least_tokens(text);
   const auto room = static_cast<std::size_t>(options_.context_length);
   if (least >= room) {
@@ -75,7 +117,7 @@ Result<std::vector<TokenId>> PromptWriter::encode_prompt(std::string_view text,
                             least, text.size(), room),
                 std::string(param));
   }
-  TRY_ASSIGN(std::vector<TokenId> ids, tokenizer_->encode(text, AddSpecial::no, ParseSpecial::yes));
+  TRY_ASSIGN(std::vector<TokenId> ids, tokenizer_->encode(text, AddSpecial::no, parse));
   for (const TokenId id : ids) {
     if (id < options_.vocabulary) continue;
     return fail(Errc::invalid_argument,
@@ -85,9 +127,33 @@ Result<std::vector<TokenId>> PromptWriter::encode_prompt(std::string_view text,
                 std::string(param));
   }
   const std::optional<TokenId> bos = tokenizer_->bos();
-  if (options_.add_bos && bos && (ids.empty() || ids.front() != *bos))
-    ids.insert(ids.begin(), *bos);
+  const bool wants_bos = add == AddSpecial::yes && options_.add_bos && bos.has_value();
+  if (wants_bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
   return ids;
+}
+
+Result<std::string> PromptWriter::detokenize(std::span<const TokenId> ids,
+                                             std::string_view param) const {
+  TRY(check_ids(ids, param));
+  std::string pending, text;
+  for (const TokenId id : ids) {
+    pending += tokenizer_->token_bytes(id);
+    text += take_utf8(pending);
+  }
+  if (!pending.empty()) text += kReplacementCharacter;
+  return text;
+}
+
+Status PromptWriter::check_ids(std::span<const TokenId> ids, std::string_view param) const {
+  for (std::size_t index = 0; index < ids.size(); index++) {
+    if (ids[index] >= 0 && ids[index] < options_.vocabulary) continue;
+    const std::string path = fmt::format("{}[{}]", param, index);
+    return fail(Errc::invalid_argument,
+                fmt::format("{}: got token id {}, expected 0 to {}", path, ids[index],
+                            options_.vocabulary - 1),
+                path);
+  }
+  return {};
 }
 
 // A generation prompt that begins with a special token leaves the history's tokens as they are (a

@@ -14,24 +14,57 @@ struct Entry {
   std::string_view method;
   std::string_view path;  // with a slash at its end: everything below it
   Endpoint endpoint;
-  bool needs_key = true;
+  std::string_view suffix = {};  // what the rest of such a path ends with; then it is one segment
 };
 
+// The paths without /v1 are those that llama-server serves too.
 constexpr std::array kTable = {
     Entry{"POST", "/v1/chat/completions", Endpoint::chat},
+    Entry{"POST", "/chat/completions", Endpoint::chat},
     Entry{"POST", "/v1/completions", Endpoint::completions},
+    Entry{"POST", "/completion", Endpoint::llama_completion},
+    Entry{"POST", "/completions", Endpoint::llama_completion},
+    Entry{"POST", "/v1/responses", Endpoint::responses},
+    Entry{"POST", "/responses", Endpoint::responses},
+    Entry{"GET", "/v1/responses/", Endpoint::response_items, "/input_items"},
+    Entry{"GET", "/v1/responses/", Endpoint::response},
+    Entry{"DELETE", "/v1/responses/", Endpoint::response},
     Entry{"GET", "/v1/models", Endpoint::models},
+    Entry{"GET", "/models", Endpoint::models},
     Entry{"GET", "/v1/models/", Endpoint::model},
-    Entry{"GET", "/health", Endpoint::health, false},
+    Entry{"POST", "/tokenize", Endpoint::tokenize},
+    Entry{"POST", "/detokenize", Endpoint::detokenize},
+    Entry{"POST", "/apply-template", Endpoint::apply_template},
+    Entry{"GET", "/health", Endpoint::health},
+    Entry{"GET", "/v1/health", Endpoint::health},
+    Entry{"GET", "/ready", Endpoint::ready},
+    Entry{"GET", "/props", Endpoint::props},
+    Entry{"GET", "/openapi.json", Endpoint::openapi},
     Entry{"GET", "/metrics", Endpoint::metrics},
     Entry{"GET", "/v1/cache/stats", Endpoint::cache_stats},
     Entry{"GET", "/v1/cache/tree", Endpoint::cache_tree},
     Entry{"POST", "/v1/cache/reset", Endpoint::cache_reset},
 };
 
+// The rest of the path below an entry that has one; empty: it is not there.
+std::string_view rest_of(const Entry& entry, std::string_view path) {
+  if (!path.starts_with(entry.path) || !path.ends_with(entry.suffix)) return {};
+  if (path.size() <= entry.path.size() + entry.suffix.size()) return {};
+  path.remove_prefix(entry.path.size());
+  path.remove_suffix(entry.suffix.size());
+  // Only ids of models have slashes in them.
+  if (entry.endpoint != Endpoint::model && path.find('/') != std::string_view::npos) return {};
+  return path;
+}
+
 bool matches(const Entry& entry, std::string_view path) {
-  if (!entry.path.ends_with('/')) return path == entry.path;
-  return path.size() > entry.path.size() && path.starts_with(entry.path);
+  return entry.path.ends_with('/') ? !rest_of(entry, path).empty() : path == entry.path;
+}
+
+// Whether anybody may ask.
+bool is_public(Endpoint endpoint) {
+  return endpoint == Endpoint::health || endpoint == Endpoint::ready ||
+         endpoint == Endpoint::openapi;
 }
 
 int hex_digit(char digit) {
@@ -49,6 +82,26 @@ std::string_view endpoint_name(Endpoint endpoint) {
       return "chat";
     case Endpoint::completions:
       return "completions";
+    case Endpoint::llama_completion:
+      return "completion";
+    case Endpoint::responses:
+      return "responses";
+    case Endpoint::response:
+      return "response";
+    case Endpoint::response_items:
+      return "response_items";
+    case Endpoint::tokenize:
+      return "tokenize";
+    case Endpoint::detokenize:
+      return "detokenize";
+    case Endpoint::apply_template:
+      return "apply_template";
+    case Endpoint::ready:
+      return "ready";
+    case Endpoint::props:
+      return "props";
+    case Endpoint::openapi:
+      return "openapi";
     case Endpoint::models:
       return "models";
     case Endpoint::model:
@@ -145,12 +198,13 @@ ApiResult<Route> find_route(std::string_view method, std::string_view path) {
   if (allowed.empty()) {
     return refuse(404, "not_found", fmt::format("no such path: {}", clipped(path)));
   }
-  if (method == "OPTIONS") return Route{Endpoint::preflight, {}, false};
+  if (method == "OPTIONS") return Route{Endpoint::preflight, {}, false, false};
   for (const Entry& entry : kTable) {
     if (entry.method != method || !matches(entry, path)) continue;
-    Route route{entry.endpoint, {}, entry.needs_key};
+    const bool has_body = method == "POST" && entry.endpoint != Endpoint::cache_reset;
+    Route route{entry.endpoint, {}, !is_public(entry.endpoint), has_body};
     if (entry.path.ends_with('/')) {
-      std::optional<std::string> rest = percent_decoded(path.substr(entry.path.size()), false);
+      std::optional<std::string> rest = percent_decoded(rest_of(entry, path), false);
       if (!rest) {
         return refuse(404, "not_found", fmt::format("no such path: {}", clipped(path)));
       }

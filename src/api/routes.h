@@ -12,9 +12,19 @@ namespace reprise {
 enum class Endpoint : std::uint8_t {
   chat,
   completions,
+  llama_completion,  // llama-server's own form
+  responses,
+  response,
+  response_items,
   models,
   model,
+  tokenize,
+  detokenize,
+  apply_template,
   health,
+  ready,
+  props,
+  openapi,
   metrics,
   cache_stats,
   cache_tree,
@@ -26,8 +36,9 @@ std::string_view endpoint_name(Endpoint endpoint);  // for metrics
 
 struct Route {
   Endpoint endpoint = Endpoint::none;
-  std::string argument;  // decoded rest of the path: a model's id
+  std::string argument;  // decoded rest of the path: the id of a model or a response
   bool needs_key = true;
+  bool has_body = false;  // JSON
 };
 
 // A target's path, and its query without the question mark.

@@ -1,13 +1,9 @@
 // The desk: who may ask what, and which thread answers.
 #include "api/service.h"
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <mutex>
 #include <optional>
-#include <random>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -16,43 +12,27 @@
 #include "api/bundle.h"
 #include "api/cache_report.h"
 #include "api/cache_tree.h"
-#include "api/json_writer.h"
-#include "api/live_requests.h"
+#include "api/content_type.h"
+#include "api/generation_desk.h"
 #include "api/metrics.h"
+#include "api/openapi.h"
 #include "api/prepare.h"
-#include "api/reply.h"
-#include "api/retry_after.h"
+#include "api/reply_sender.h"
+#include "api/responses.h"
 #include "api/routes.h"
+#include "api/server_answers.h"
 #include "api/task_queue.h"
-#include "api/text_sink.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "engine/engine.h"
 
 namespace reprise {
 namespace {
-
-constexpr std::size_t kUnknownNamesMax = 1000;  // that the log mentions, once each
-
-using Clock = std::chrono::steady_clock;
 
 std::string_view header_value(const ServiceRequest& request, std::string_view name) {
   for (const auto& [key, value] : request.headers) {
     if (key == name) return value;
   }
   return {};
-}
-
-// Member names come from the client: only plain ones are repeated in the log.
-std::string loggable_name(const std::string& name) {
-  const bool is_plain = name.size() <= 64 && std::ranges::all_of(name, [](char letter) {
-                          return letter > ' ' && letter < 0x7F;
-                        });
-  return is_plain ? name : fmt::format("(a name of {} bytes)", name.size());
-}
-
-std::int64_t milliseconds_since(Clock::time_point then) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count();
 }
 
 Limits limits_of(const ServiceOptions& options) {
@@ -62,14 +42,19 @@ Limits limits_of(const ServiceOptions& options) {
   return limits;
 }
 
-ApiError stopping_error() {
-  return {503, "server_stopping", "the server is stopping and takes no new requests", {}};
-}
-
-std::uint64_t random_bits() {
-  std::random_device device;
-  const std::uint64_t high = device();
-  return high << 32 | device();
+ApiStatus check_body_headers(const Route& route, const ServiceRequest& request) {
+  const std::string_view encoding = header_value(request, "content-encoding");
+  if (!encoding.empty() && encoding != "identity") {
+    return refuse(415, "unsupported_encoding",
+                  fmt::format("content-encoding: got \"{}\", expected none", clipped(encoding)));
+  }
+  const std::string_view type = header_value(request, "content-type");
+  if (route.has_body && !is_json_content_type(type)) {
+    return refuse(
+        415, "unsupported_media_type",
+        fmt::format("content-type: got \"{}\", expected application/json", clipped(type)));
+  }
+  return {};
 }
 
 }  // namespace
@@ -86,48 +71,36 @@ struct Service::State {
               const std::shared_ptr<StreamChannel>& channel);
   void answer_preflight(const ServiceRequest& request, StreamChannel& channel);
   void answer_metrics(const ApiKey& key, StreamChannel& channel);
-  void answer_health(StreamChannel& channel);
-  void post_generation(Endpoint endpoint, ServiceRequest request, std::string tenant,
-                       std::shared_ptr<StreamChannel> channel);
+  void answer_health(Endpoint endpoint, StreamChannel& channel);
+  ApiResult<std::string> kept_response(const Route& route, const ServiceRequest& request,
+                                       const ApiKey& key);
+  ApiResult<std::string> model_answer(const std::string& id) const;
   void post_question(Endpoint endpoint, const ServiceRequest& request, const ApiKey& key,
                      std::shared_ptr<StreamChannel> channel);
-  std::string models_body() const;
-  std::string model_body() const;
 
   // ---- question thread ------------------------------------------------------------------------
+  std::string cache_answer(Endpoint endpoint, const CacheScope& scope, std::size_t runs,
+                           bool is_admin);
   std::string tree_body(const CacheScope& scope, std::size_t most);
 
-  // ---- prepare thread -------------------------------------------------------------------------
-  void generate(Endpoint endpoint, const std::string& body, const std::string& tenant,
-                Clock::time_point accepted_at, const std::shared_ptr<StreamChannel>& channel);
-  ApiStatus submit(ReplyKind kind, PreparedGeneration prepared, Clock::time_point accepted_at,
-                   const std::shared_ptr<StreamChannel>& channel);
-  void log_unknown(const std::vector<std::string>& names);
-
   // ---- any thread -----------------------------------------------------------------------------
-  HeaderList common_headers() const;
-  void reply_json(Endpoint endpoint, StreamChannel& channel, int status, std::string body);
-  void reply_error(Endpoint endpoint, StreamChannel& channel, const ApiError& error,
-                   HeaderList headers = {});
   void begin_drain();
 
   const Bundle& bundle;
   Engine& engine;
   const ServiceOptions options;
   const Limits limits;
-  const std::string fingerprint;
   const std::vector<std::string> group_names;
+  const std::string openapi;  // the document
   mutable std::mutex keys_mutex;
   ApiKeys keys;
   const std::int64_t started_at = unix_milliseconds() / 1000;
-  const std::uint64_t id_base = random_bits();
-  std::atomic<std::uint64_t> last_id{0};
-  std::atomic<bool> draining{false};
-  std::set<std::string> unknown_names;  // prepare thread only
+  std::atomic<bool> is_stopping{false};
   Metrics metrics;
-  LiveRequests live;
+  const ReplySender sender;
+  ResponsesStore responses;
+  GenerationDesk generation;
   std::thread drain_thread;
-  TaskQueue prepare_queue;
   TaskQueue question_queue;  // what waits for a step of the engine
 };
 
@@ -136,20 +109,20 @@ Service::State::State(const Bundle& the_bundle, Engine& the_engine, ServiceOptio
       engine(the_engine),
       options(std::move(the_options)),
       limits(limits_of(options)),
-      fingerprint(system_fingerprint(bundle.model().fingerprint())),
       group_names(span_group_names(bundle.model().config().kv_layout(engine.options().kv_type))),
+      openapi(openapi_document(route_descriptions(), limits, REPRISE_VERSION)),
       keys(options.api_keys),
       metrics(engine),
-      prepare_queue(limits.waiting_bodies_max,
-                    limits.waiting_full_bodies_max * limits.body_bytes_max),
+      sender(options.allowed_origin, metrics),
+      responses(limits),
+      generation({bundle, engine, options, limits, sender, metrics, responses, is_stopping}),
       question_queue(limits.waiting_bodies_max, limits.body_bytes_max) {}
 
 // Queued requests are told that the server stops; running ones are cancelled and told the same.
 Service::State::~State() {
-  draining = true;
-  prepare_queue.finish();
+  is_stopping = true;
+  generation.finish();
   question_queue.finish();
-  live.cancel_and_wait(engine);
   if (drain_thread.joinable()) drain_thread.join();
 }
 
@@ -157,25 +130,20 @@ Service::State::~State() {
 
 void Service::State::handle(ServiceRequest request, std::shared_ptr<StreamChannel> channel) {
   const std::string_view path = split_target(request.target).path;
-  ApiResult<Route> route = find_route(request.method, path);
+  const ApiResult<Route> route = find_route(request.method, path);
   if (!route) {
     HeaderList headers;
     if (route.error().status == 405) headers.emplace_back("allow", allowed_methods(path));
-    reply_error(Endpoint::none, *channel, route.error(), std::move(headers));
+    sender.send_error(Endpoint::none, *channel, route.error(), std::move(headers));
     return;
   }
   const ApiResult<ApiKey> key = route->needs_key ? admit(request) : ApiKey();
   if (!key) {
-    reply_error(route->endpoint, *channel, key.error());
+    sender.send_error(route->endpoint, *channel, key.error());
     return;
   }
-  const std::string_view encoding = header_value(request, "content-encoding");
-  if (!encoding.empty() && encoding != "identity") {
-    reply_error(route->endpoint, *channel,
-                {415,
-                 "unsupported_encoding",
-                 fmt::format("content-encoding: got \"{}\", expected none", clipped(encoding)),
-                 {}});
+  if (const ApiStatus readable = check_body_headers(*route, request); !readable) {
+    sender.send_error(route->endpoint, *channel, readable.error());
     return;
   }
   answer(*route, std::move(request), *key, channel);
@@ -193,59 +161,62 @@ bool Service::State::is_open() const {
 
 void Service::State::answer(const Route& route, ServiceRequest request, const ApiKey& key,
                             const std::shared_ptr<StreamChannel>& channel) {
-  switch (route.endpoint) {
+  const Endpoint endpoint = route.endpoint;
+  switch (endpoint) {
     case Endpoint::chat:
     case Endpoint::completions:
-      post_generation(route.endpoint, std::move(request), key.name, channel);
-      return;
+    case Endpoint::llama_completion:
+    case Endpoint::responses:
+    case Endpoint::tokenize:
+    case Endpoint::detokenize:
+    case Endpoint::apply_template:
+      return generation.post(endpoint, std::move(request.body), key, channel);
     case Endpoint::cache_stats:
     case Endpoint::cache_tree:
     case Endpoint::cache_reset:
-      post_question(route.endpoint, request, key, channel);
-      return;
+      return post_question(endpoint, request, key, channel);
+    case Endpoint::response:
+    case Endpoint::response_items:
+      return sender.send(endpoint, *channel, kept_response(route, request, key));
     case Endpoint::models:
-      reply_json(route.endpoint, *channel, 200, models_body());
-      return;
+      return sender.send_json(
+          endpoint, *channel, 200,
+          models_body(options.model_alias, started_at, engine.fitting_length()));
     case Endpoint::model:
-      if (const ApiStatus known = check_model(route.argument, options.model_alias); !known) {
-        reply_error(route.endpoint, *channel, known.error());
-      } else {
-        reply_json(route.endpoint, *channel, 200, model_body());
-      }
-      return;
+      return sender.send(endpoint, *channel, model_answer(route.argument));
     case Endpoint::health:
-      answer_health(*channel);
-      return;
+    case Endpoint::ready:
+      return answer_health(endpoint, *channel);
+    case Endpoint::props:
+      return sender.send_json(endpoint, *channel, 200,
+                              props_body(bundle, engine.options(), options.model_alias));
+    case Endpoint::openapi:
+      return sender.send_json(endpoint, *channel, 200, openapi);
     case Endpoint::metrics:
-      answer_metrics(key, *channel);
-      return;
+      return answer_metrics(key, *channel);
     case Endpoint::preflight:
     case Endpoint::none:
-      answer_preflight(request, *channel);
-      return;
+      return answer_preflight(request, *channel);
   }
 }
 
 // All tenants' numbers together.
 void Service::State::answer_metrics(const ApiKey& key, StreamChannel& channel) {
   if (!key.is_admin) {
-    reply_error(Endpoint::metrics, channel,
-                {403, "admin_key_required",
-                 "/metrics shows the sums over all API keys: it needs an admin key"});
+    sender.send_error(Endpoint::metrics, channel,
+                      {403, "admin_key_required",
+                       "/metrics shows the sums over all API keys: it needs an admin key"});
     return;
   }
-  metrics.count_reply(Endpoint::metrics, 200);
-  ReplyHead head;
-  head.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  head.headers = common_headers();
-  send_reply(channel, std::move(head), metrics.text());
+  sender.send_text(Endpoint::metrics, channel, "text/plain; version=0.0.4; charset=utf-8",
+                   metrics.text());
 }
 
 void Service::State::answer_preflight(const ServiceRequest& request, StreamChannel& channel) {
   metrics.count_reply(Endpoint::preflight, 204);
   ReplyHead head;
   head.status = 204;
-  head.headers = common_headers();
+  head.headers = sender.common_headers();
   const std::string methods = allowed_methods(split_target(request.target).path);
   head.headers.emplace_back("allow", methods);
   if (!options.allowed_origin.empty()) {
@@ -256,39 +227,25 @@ void Service::State::answer_preflight(const ServiceRequest& request, StreamChann
   send_reply(channel, std::move(head), "");
 }
 
-void Service::State::answer_health(StreamChannel& channel) {
-  const EngineStats stats = engine.stats();
-  const bool has_failed = !stats.failure.empty();
-  JsonWriter json;
-  json.begin_object();
-  json.key("status").text(has_failed ? "failed" : draining ? "stopping" : "ok");
-  if (has_failed) json.key("reason").text(stats.failure);
-  json.key("model").text(options.model_alias);
-  if (is_open()) {  // anybody may look: not at what the keys' holders do
-    json.key("running").integer(stats.running);
-    json.key("waiting").integer(stats.waiting);
-  }
-  const int status = has_failed || draining ? 503 : 200;
-  reply_json(Endpoint::health, channel, status, json.end_object().take());
+// The counts say what the keys' holders do: only without keys may anybody look.
+void Service::State::answer_health(Endpoint endpoint, StreamChannel& channel) {
+  ServerHealth health = server_health(engine.stats(), options.model_alias, is_stopping, is_open());
+  sender.send_json(endpoint, channel, health.status, std::move(health.body));
 }
 
-void Service::State::post_generation(Endpoint endpoint, ServiceRequest request, std::string tenant,
-                                     std::shared_ptr<StreamChannel> channel) {
-  if (draining) {
-    reply_error(endpoint, *channel, stopping_error());
-    return;
-  }
-  const std::size_t bytes = request.body.size();
-  auto task = [this, endpoint, body = std::move(request.body), tenant, accepted_at = Clock::now(),
-               channel] { generate(endpoint, body, tenant, accepted_at, channel); };
-  if (prepare_queue.post(tenant, bytes, std::move(task))) return;
-  const TaskQueue::Load load = prepare_queue.load();
-  reply_error(endpoint, *channel,
-              {429, "queue_full",
-               fmt::format("{} requests of {} bytes together wait to be read, and this one has {} "
-                           "bytes: expected at most {} requests of {} bytes",
-                           load.tasks, load.bytes, bytes, limits.waiting_bodies_max,
-                           limits.waiting_full_bodies_max * limits.body_bytes_max)});
+ApiResult<std::string> Service::State::model_answer(const std::string& id) const {
+  TRY(check_model(id, options.model_alias));
+  return model_body(options.model_alias, started_at, engine.fitting_length());
+}
+
+ApiResult<std::string> Service::State::kept_response(const Route& route,
+                                                     const ServiceRequest& request,
+                                                     const ApiKey& key) {
+  const std::string_view query = split_target(request.target).query;
+  if (route.endpoint == Endpoint::response_items)
+    return input_items_body(responses, key.name, route.argument, query);
+  if (request.method == "DELETE") return delete_response(responses, key.name, route.argument);
+  return response_body(responses, key.name, route.argument, query);
 }
 
 void Service::State::post_question(Endpoint endpoint, const ServiceRequest& request,
@@ -298,29 +255,30 @@ void Service::State::post_question(Endpoint endpoint, const ServiceRequest& requ
   const ApiResult<std::optional<std::int64_t>> limit =
       query_integer(query, "limit", 1, limits.tree_runs_max);
   if (!cache_salt || (endpoint == Endpoint::cache_tree && !limit)) {
-    reply_error(endpoint, *channel, cache_salt ? limit.error() : cache_salt.error());
+    sender.send_error(endpoint, *channel, cache_salt ? limit.error() : cache_salt.error());
     return;
   }
   const CacheScope scope = cache_scope(key.name, cache_salt->value_or(""));
   const std::int64_t runs = limit ? limit->value_or(limits.tree_runs_default) : 0;
   const auto task = [this, endpoint, scope, runs, is_admin = key.is_admin, channel] {
     if (channel->is_abandoned()) return;
-    if (endpoint == Endpoint::cache_reset) {
-      reply_json(endpoint, *channel, 200, format_cache_reset(engine.reset_cache(scope)));
-    } else if (endpoint == Endpoint::cache_tree) {
-      reply_json(endpoint, *channel, 200, tree_body(scope, static_cast<std::size_t>(runs)));
-    } else {
-      const PromptCacheStats own = engine.cache_stats(scope);
-      const EngineStats all = engine.stats();
-      reply_json(endpoint, *channel, 200,
-                 format_cache_stats(engine.options(), own, is_admin ? &all : nullptr));
-    }
+    sender.send_json(endpoint, *channel, 200,
+                     cache_answer(endpoint, scope, static_cast<std::size_t>(runs), is_admin));
   };
   if (question_queue.post(key.name, 0, task)) return;
-  reply_error(endpoint, *channel,
-              {429, "queue_full",
-               fmt::format("{} questions wait for the engine, expected at most {}",
-                           question_queue.load().tasks, limits.waiting_bodies_max)});
+  sender.send_error(endpoint, *channel,
+                    {429, "queue_full",
+                     fmt::format("{} questions wait for the engine, expected at most {}",
+                                 question_queue.load().tasks, limits.waiting_bodies_max)});
+}
+
+std::string Service::State::cache_answer(Endpoint endpoint, const CacheScope& scope,
+                                         std::size_t runs, bool is_admin) {
+  if (endpoint == Endpoint::cache_reset) return format_cache_reset(engine.reset_cache(scope));
+  if (endpoint == Endpoint::cache_tree) return tree_body(scope, runs);
+  const PromptCacheStats own = engine.cache_stats(scope);
+  const EngineStats all = engine.stats();
+  return format_cache_stats(engine.options(), own, is_admin ? &all : nullptr);
 }
 
 // One run more than wanted tells whether there are more.
@@ -331,127 +289,10 @@ std::string Service::State::tree_body(const CacheScope& scope, std::size_t most)
   return format_cache_tree(scope.tenant, runs, truncated, group_names, unix_milliseconds());
 }
 
-std::string Service::State::model_body() const {
-  JsonWriter json;
-  json.begin_object();
-  json.key("id").text(options.model_alias);
-  json.key("object").text("model");
-  json.key("created").integer(started_at);
-  json.key("owned_by").text("reprise");
-  json.key("max_model_len").integer(engine.fitting_length());
-  return json.end_object().take();
-}
-
-std::string Service::State::models_body() const {
-  return fmt::format("{{\"object\":\"list\",\"data\":[{}]}}", model_body());
-}
-
-// ---- prepare thread ---------------------------------------------------------------------------
-
-void Service::State::generate(Endpoint endpoint, const std::string& body, const std::string& tenant,
-                              Clock::time_point accepted_at,
-                              const std::shared_ptr<StreamChannel>& channel) {
-  if (channel->is_abandoned()) return;
-  if (draining) {
-    reply_error(endpoint, *channel, stopping_error());
-    return;
-  }
-  const ReplyKind kind = endpoint == Endpoint::chat ? ReplyKind::chat : ReplyKind::completion;
-  const PrepareContext context{.bundle = &bundle,
-                               .model_alias = options.model_alias,
-                               .tenant = tenant,
-                               .context_length = engine.options().context_length,
-                               .fitting_length = engine.fitting_length(),
-                               .limits = limits,
-                               .request_timeout_ms = options.request_timeout_ms};
-  ApiResult<PreparedGeneration> prepared = prepare_generation(context, kind, body);
-  if (!prepared) {
-    reply_error(endpoint, *channel, prepared.error());
-    return;
-  }
-  log_unknown(prepared->fields.unknown);
-  const ApiStatus submitted = submit(kind, std::move(*prepared), accepted_at, channel);
-  if (!submitted) reply_error(endpoint, *channel, submitted.error());
-}
-
-ApiStatus Service::State::submit(ReplyKind kind, PreparedGeneration prepared,
-                                 Clock::time_point accepted_at,
-                                 const std::shared_ptr<StreamChannel>& channel) {
-  GenerationRequest& generation = prepared.generation;
-  GenerationFields& fields = prepared.fields;
-  const std::int64_t timeout_ms = generation.timeout_ms;
-  if (timeout_ms > 0) {
-    const std::int64_t elapsed_ms = milliseconds_since(accepted_at);
-    if (elapsed_ms >= timeout_ms) return std::unexpected(timeout_error(timeout_ms, elapsed_ms));
-    generation.timeout_ms = timeout_ms - elapsed_ms;
-  }
-  const std::string_view prefix = kind == ReplyKind::chat ? "chatcmpl" : "cmpl";
-  ReplyPlan plan;
-  plan.identity = {kind, fmt::format("{}-{:016x}{:08x}", prefix, id_base, ++last_id),
-                   options.model_alias, fingerprint, unix_milliseconds() / 1000};
-  plan.headers = common_headers();
-  plan.stop = std::move(fields.stop);
-  plan.stream = fields.stream;
-  plan.include_usage = fields.include_usage;
-  plan.logprobs = fields.top_logprobs >= 0;
-  plan.return_token_ids = fields.return_token_ids;
-  if (plan.return_token_ids) plan.prompt_ids = generation.prompt;
-  plan.cache_details = fields.cache_details ? CacheDetails::yes : CacheDetails::no;
-  plan.accepted_at = accepted_at;
-  plan.timeout_ms = timeout_ms;
-  LiveRequests::Ticket ticket = live.enter();
-  const std::uint64_t number = ticket.number();
-  generation.sink = std::make_unique<TextSink>(bundle.tokenizer(), std::move(plan), channel,
-                                               metrics, std::move(ticket));
-  const Result<RequestId> id = engine.submit(std::move(generation));
-  if (!id) {
-    ApiError error = to_api_error(id.error());
-    if (error.status == 429) error.retry_after_seconds = retry_after_seconds(engine.stats());
-    return std::unexpected(std::move(error));
-  }
-  live.set_id(number, *id);
-  channel->on_abandon([engine = &engine, id = *id] { engine->cancel(id); });
-  return {};
-}
-
-void Service::State::log_unknown(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (unknown_names.size() >= kUnknownNamesMax) return;
-    const std::string plain = loggable_name(name);
-    if (unknown_names.insert(plain).second)
-      spdlog::info("unknown request field {}: ignored", plain);
-  }
-}
-
 // ---- any thread -------------------------------------------------------------------------------
 
-HeaderList Service::State::common_headers() const {
-  HeaderList headers;
-  if (options.allowed_origin.empty()) return headers;
-  headers.emplace_back("access-control-allow-origin", options.allowed_origin);
-  headers.emplace_back("access-control-expose-headers", "x-reprise-cache, retry-after");
-  if (options.allowed_origin != "*") headers.emplace_back("vary", "origin");
-  return headers;
-}
-
-void Service::State::reply_json(Endpoint endpoint, StreamChannel& channel, int status,
-                                std::string body) {
-  metrics.count_reply(endpoint, status);
-  ReplyHead head;
-  head.status = status;
-  head.headers = common_headers();
-  send_reply(channel, std::move(head), std::move(body));
-}
-
-void Service::State::reply_error(Endpoint endpoint, StreamChannel& channel, const ApiError& error,
-                                 HeaderList headers) {
-  metrics.count_reply(endpoint, error.status);
-  for (auto& header : common_headers()) headers.push_back(std::move(header));
-  send_error(channel, error, std::move(headers));
-}
-
 void Service::State::begin_drain() {
-  if (draining.exchange(true)) return;
+  if (is_stopping.exchange(true)) return;
   drain_thread = std::thread([this] { engine.drain(options.drain_timeout_ms); });
 }
 
@@ -475,7 +316,7 @@ ReplyHead Service::error_reply(int status, std::string_view code, std::string_vi
   body = error_body({status, std::string(code), std::string(message), {}});
   ReplyHead head;
   head.status = status;
-  head.headers = state_->common_headers();
+  head.headers = state_->sender.common_headers();
   return head;
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "api/api_error.h"
 #include "api/cache_report.h"
 #include "api/cache_tree.h"
+#include "api/content_type.h"
 #include "api/json_writer.h"
 #include "api/logprobs.h"
 #include "api/retry_after.h"
@@ -22,72 +24,12 @@
 namespace reprise {
 namespace {
 
-ReplyIdentity identity_of(ReplyKind kind) {
-  return {kind, "id-1", "m", "fp_0-n1", 1700000000};
-}
-
 Usage usage_of() {
   Usage usage;
   usage.prompt_tokens = 10;
   usage.cached_tokens = 7;
   usage.completion_tokens = 3;
   return usage;
-}
-
-const char* const kUsage = R"("usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":13,)"
-                           R"("prompt_tokens_details":{"cached_tokens":7}})";
-const std::string kShared = R"("created":1700000000,"model":"m","system_fingerprint":"fp_0-n1",)";
-
-TEST(Format, ChatReply) {
-  ReplyChoice choice;
-  choice.text = "a \"quoted\"\nline";
-  choice.finish_reason = "stop";
-  EXPECT_EQ(
-      format_reply(identity_of(ReplyKind::chat), choice, usage_of()),
-      R"({"id":"id-1","object":"chat.completion",)" + kShared +
-          R"("choices":[{"index":0,"message":{"role":"assistant","content":)"
-          R"("a \"quoted\"\nline","refusal":null},"logprobs":null,"finish_reason":"stop"}],)" +
-          kUsage + "}");
-}
-
-TEST(Format, CompletionReplyWithIds) {
-  const std::vector<TokenId> ids = {4, 5}, prompt = {1};
-  ReplyChoice choice;
-  choice.text = "x";
-  choice.finish_reason = "length";
-  choice.token_ids = &ids;
-  choice.prompt_token_ids = &prompt;
-  EXPECT_EQ(format_reply(identity_of(ReplyKind::completion), choice, usage_of()),
-            R"({"id":"id-1","object":"text_completion",)" + kShared +
-                R"("choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":"length",)"
-                R"("prompt_token_ids":[1],"token_ids":[4,5]}],)" +
-                kUsage + "}");
-}
-
-TEST(Format, ChatChunks) {
-  const ReplyIdentity identity = identity_of(ReplyKind::chat);
-  const std::string head = R"({"id":"id-1","object":"chat.completion.chunk",)" + kShared;
-  ReplyChoice choice;
-  EXPECT_EQ(format_chunk(identity, ChunkPart::role, choice, false),
-            head + R"("choices":[{"index":0,"delta":{"role":"assistant","content":""},)"
-                   R"("logprobs":null,"finish_reason":null}]})");
-  choice.text = "hi";
-  EXPECT_EQ(format_chunk(identity, ChunkPart::content, choice, true),
-            head + R"("choices":[{"index":0,"delta":{"content":"hi"},"logprobs":null,)"
-                   R"("finish_reason":null}],"usage":null})");
-  choice.text = "";
-  choice.finish_reason = "stop";
-  EXPECT_EQ(format_chunk(identity, ChunkPart::finish, choice, false),
-            head + R"("choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]})");
-  EXPECT_EQ(format_usage_chunk(identity, usage_of()), head + R"("choices":[],)" + kUsage + "}");
-}
-
-TEST(Format, CompletionChunk) {
-  ReplyChoice choice;
-  choice.text = "hi";
-  EXPECT_EQ(format_chunk(identity_of(ReplyKind::completion), ChunkPart::content, choice, false),
-            R"({"id":"id-1","object":"text_completion",)" + kShared +
-                R"("choices":[{"index":0,"text":"hi","logprobs":null,"finish_reason":null}]})");
 }
 
 TEST(Format, SmallForms) {
@@ -107,12 +49,10 @@ TEST(Format, SmallForms) {
 
 TEST(Format, CacheDetails) {
   const auto cache_of = [](const Usage& usage) {
-    const std::string chunk =
-        format_usage_chunk(identity_of(ReplyKind::chat), usage, CacheDetails::yes);
-    const JsonValue whole =
-        *parse_json(format_reply(identity_of(ReplyKind::chat), {}, usage, CacheDetails::yes));
-    const JsonValue streamed = *parse_json(chunk);
-    EXPECT_EQ(to_json(whole.at("usage")), to_json(streamed.at("usage")));
+    JsonWriter json;
+    append_usage(json.begin_object(), usage, CacheDetails::yes, {});
+    const JsonValue whole = *parse_json(json.end_object().take());
+    EXPECT_FALSE(whole.at("usage").as_object().contains("completion_tokens_details"));
     return to_json(whole.at("usage").at("prompt_tokens_details").at("cache"));
   };
   Usage usage = usage_of();
@@ -126,6 +66,31 @@ TEST(Format, CacheDetails) {
   usage.is_pinned = false;
   EXPECT_EQ(cache_of(usage), R"({"result":"miss","reason":"evicted","matched":0,"diverged_at":9,)"
                              R"("retokenised_at":5,"pinned":false})");
+}
+
+TEST(Format, IdsOfCalls) {
+  const std::string id = tool_call_id("chatcmpl-1", 0, 0);
+  EXPECT_EQ(id.size(), 29u);
+  EXPECT_TRUE(id.starts_with("call_"));
+  EXPECT_EQ(id.find_first_not_of("0123456789abcdef", 5), std::string::npos);
+  EXPECT_EQ(tool_call_id("chatcmpl-1", 0, 0), id);
+  const std::set<std::string> ids = {id, tool_call_id("chatcmpl-1", 0, 1),
+                                     tool_call_id("chatcmpl-1", 1, 0),
+                                     tool_call_id("chatcmpl-11", 0, 0)};
+  EXPECT_EQ(ids.size(), 4u);
+}
+
+TEST(Format, ContentTypes) {
+  for (const char* type :
+       {"", " ", "application/json", "Application/JSON; charset=utf-8", "text/json",
+        "application/vnd.api+json", "application/x-www-form-urlencoded"}) {
+    EXPECT_TRUE(is_json_content_type(type)) << type;
+  }
+  for (const char* type :
+       {"text/plain", "multipart/form-data; boundary=x", "json", "/json", "application/jsonl",
+        "application/+json", "application/json5", "text/html", "*"}) {
+    EXPECT_FALSE(is_json_content_type(type)) << type;
+  }
 }
 
 TEST(Format, Errors) {
@@ -338,6 +303,25 @@ TEST(Logprobs, CompletionForm) {
   const Result<JsonValue> value = parse_json(writer.take());
   ASSERT_TRUE(value);
   EXPECT_EQ(to_json(value->as_object().at("text_offset")), "[2,3,3]");
+}
+
+// A prompt's tokens come first; a special one counts where its spelling is shown.
+TEST(Logprobs, PromptsInFrontOfCompletions) {
+  const Tokenizer tokenizer = byte_tokenizer();
+  constexpr TokenId kEos = 259;
+  for (const bool is_shown : {false, true}) {
+    LogprobsWriter writer(tokenizer, ReplyKind::completion);
+    writer.add_first(kEos, is_shown);
+    writer.add_prompt({kEos, -1.0f, {}});
+    writer.add({kEos, -2.0f, {}});
+    writer.add({kA, -3.0f, {}});
+    const JsonValue value = *parse_json(writer.take());
+    EXPECT_EQ(to_json(value.at("tokens")), R"(["<eos>","<eos>","<eos>","a"])");
+    EXPECT_EQ(to_json(value.at("text_offset")), is_shown ? "[0,5,10,10]" : "[0,0,5,5]");
+    EXPECT_TRUE(value.at("token_logprobs").at(0).is_null());
+    EXPECT_TRUE(value.at("top_logprobs").at(0).is_null());
+    EXPECT_EQ(value.at("token_logprobs").at(1).as_double(), -1.0);
+  }
 }
 
 TEST(Logprobs, FloatsComeBackWithTheirBits) {

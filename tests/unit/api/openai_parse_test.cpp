@@ -4,37 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include "api/openai.h"
+#include "api/field_reader.h"
+#include "openai_parse_cases.h"
 
-namespace reprise {
+namespace reprise::testing {
 namespace {
-
-// ---- good requests ----------------------------------------------------------------------------
-
-ChatRequest chat(std::string_view body) {
-  ApiResult<ChatRequest> request = parse_chat_request(body);
-  EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().message);
-  return request ? std::move(*request) : ChatRequest();
-}
-
-CompletionRequest completion(std::string_view body) {
-  ApiResult<CompletionRequest> request = parse_completion_request(body);
-  EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().message);
-  return request ? std::move(*request) : CompletionRequest();
-}
-
-// A chat request with one more member.
-std::string chat_with(const std::string& member) {
-  return R"({"model":"m","messages":[{"role":"user","content":"hi"}],)" + member + "}";
-}
-std::string completion_with(const std::string& member) {
-  return R"({"model":"m","prompt":"hi",)" + member + "}";
-}
-std::string message_with(const std::string& message) {
-  return R"({"model":"m","messages":[)" + message + "]}";
-}
 
 TEST(ParseChat, LeastRequest) {
   const ChatRequest request = chat(R"({"model":"m","messages":[{"role":"user","content":"hi"}]})");
@@ -110,15 +87,32 @@ TEST(ParseChat, NullIsAbsent) {
                            "audio",
                            "modalities",
                            "functions",
-                           "echo"}) {
+                           "echo",
+                           "min_tokens",
+                           "stop_token_ids",
+                           "dry_sequence_breakers",
+                           "parallel_tool_calls",
+                           "reasoning_effort",
+                           "chat_template_kwargs",
+                           "repeat_penalty",
+                           "return_progress",
+                           "typical_p"}) {
     const ChatRequest request = chat(chat_with("\"" + std::string(name) + "\":null"));
     EXPECT_TRUE(request.fields.unknown.empty()) << name;
   }
 }
 
-TEST(ParseChat, NeutralValuesOfRefusedParameters) {
+TEST(ParseChat, ValuesThatAskForNothing) {
   for (const char* member : {R"("tools":[])",
                              R"("tool_choice":"none")",
+                             R"("tool_choice":"auto")",
+                             R"("functions":[])",
+                             R"("function_call":"none")",
+                             R"("suffix":"")",
+                             R"("best_of":1)",
+                             R"("samplers":[])",
+                             R"("mirostat":0)",
+                             R"("grammar":"")",
                              R"("response_format":{"type":"text"})",
                              R"("logit_bias":{})",
                              R"("presence_penalty":0)",
@@ -160,58 +154,6 @@ TEST(ParseChat, UnknownFieldsAreNamed) {
                                                               "messages[].wink", "frobnicate"}));
 }
 
-TEST(ParseCompletion, Prompts) {
-  EXPECT_EQ(std::get<std::string>(completion(R"({"model":"m","prompt":""})").prompt), "");
-  EXPECT_EQ(completion(R"({"prompt":"hi"})").fields.model,
-            "");  // one model is served: it may be left out
-  EXPECT_EQ(chat(R"({"model":null,"messages":[{"role":"user","content":"hi"}]})").fields.model, "");
-  EXPECT_EQ(std::get<std::string>(completion(R"({"model":"m","prompt":["a b"]})").prompt), "a b");
-  EXPECT_EQ(std::get<std::vector<TokenId>>(completion(R"({"model":"m","prompt":[5,0,7]})").prompt),
-            (std::vector<TokenId>{5, 0, 7}));
-  EXPECT_EQ(completion(completion_with(R"("logprobs":0)")).fields.top_logprobs, 0);
-  EXPECT_EQ(completion(completion_with(R"("logprobs":5)")).fields.top_logprobs, 5);
-  EXPECT_EQ(
-      completion(completion_with(R"("logprobs":null,"best_of":1,"suffix":"")")).fields.top_logprobs,
-      -1);
-}
-
-// ---- bad requests -----------------------------------------------------------------------------
-
-struct BadRequest {
-  std::string body;
-  const char* code;
-  const char* param;
-};
-
-const char* const kMissing = "missing_required_parameter";
-const char* const kType = "invalid_type";
-const char* const kValue = "invalid_value";
-const char* const kUnsupported = "unsupported_parameter";
-
-void expect_refused(const ApiError& error, const BadRequest& bad) {
-  EXPECT_EQ(error.status, 400) << bad.body;
-  EXPECT_EQ(error.code, bad.code) << bad.body << ": " << error.message;
-  EXPECT_EQ(error.param, bad.param) << bad.body << ": " << error.message;
-  EXPECT_FALSE(error.message.empty());
-  EXPECT_EQ(error.message.find('\n'), std::string::npos);
-}
-
-void expect_chat_refused(const std::vector<BadRequest>& table) {
-  for (const BadRequest& bad : table) {
-    const ApiResult<ChatRequest> request = parse_chat_request(bad.body);
-    ASSERT_FALSE(request) << bad.body;
-    expect_refused(request.error(), bad);
-  }
-}
-
-void expect_completion_refused(const std::vector<BadRequest>& table) {
-  for (const BadRequest& bad : table) {
-    const ApiResult<CompletionRequest> request = parse_completion_request(bad.body);
-    ASSERT_FALSE(request) << bad.body;
-    expect_refused(request.error(), bad);
-  }
-}
-
 TEST(ParseChat, RefusesBadJson) {
   const std::string deep(100'000, '[');
   expect_chat_refused({
@@ -231,45 +173,6 @@ TEST(ParseChat, RefusesBadJson) {
       {"null", kType, ""},
       {"\"text\"", kType, ""},
       {"3", kType, ""},
-  });
-}
-
-TEST(ParseChat, RefusesBadMessages) {
-  expect_chat_refused({
-      {R"({"model":3,"messages":[]})", kType, "model"},
-      {R"({"model":"m"})", kMissing, "messages"},
-      {R"({"model":"m","messages":null})", kMissing, "messages"},
-      {R"({"model":"m","messages":"hi"})", kType, "messages"},
-      {R"({"model":"m","messages":{}})", kType, "messages"},
-      {R"({"model":"m","messages":[]})", kValue, "messages"},
-      {message_with("\"hi\""), kType, "messages[0]"},
-      {message_with("null"), kType, "messages[0]"},
-      {message_with("{}"), kMissing, "messages[0].role"},
-      {message_with(R"({"content":"hi"})"), kMissing, "messages[0].role"},
-      {message_with(R"({"role":3,"content":"hi"})"), kType, "messages[0].role"},
-      {message_with(R"({"role":"robot","content":"hi"})"), kValue, "messages[0].role"},
-      {message_with(R"({"role":"User","content":"hi"})"), kValue, "messages[0].role"},
-      {message_with(R"({"role":"tool","content":"hi"})"), kUnsupported, "messages[0].role"},
-      {message_with(R"({"role":"user"})"), kMissing, "messages[0].content"},
-      {message_with(R"({"role":"user","content":null})"), kMissing, "messages[0].content"},
-      {message_with(R"({"role":"user","content":5})"), kType, "messages[0].content"},
-      {message_with(R"({"role":"user","content":{}})"), kType, "messages[0].content"},
-      {message_with(R"({"role":"user","content":[]})"), kValue, "messages[0].content"},
-      {message_with(R"({"role":"user","content":["hi"]})"), kType, "messages[0].content[0]"},
-      {message_with(R"({"role":"user","content":[{}]})"), kMissing, "messages[0].content[0].type"},
-      {message_with(R"({"role":"user","content":[{"type":1}]})"), kType,
-       "messages[0].content[0].type"},
-      {message_with(R"({"role":"user","content":[{"type":"text"}]})"), kMissing,
-       "messages[0].content[0].text"},
-      {message_with(R"({"role":"user","content":[{"type":"text","text":1}]})"), kType,
-       "messages[0].content[0].text"},
-      {message_with(R"({"role":"user","content":[{"type":"text","text":"a"},
-                       {"type":"image_url","image_url":{"url":"x"}}]})"),
-       kUnsupported, "messages[0].content[1].type"},
-      {message_with(R"({"role":"user","content":"a"},{"role":"assistant","content":null,
-                       "tool_calls":[{"id":"1"}]})"),
-       kUnsupported, "messages[1].tool_calls"},
-      {message_with(R"({"role":"user","content":"a","name":1})"), kType, "messages[0].name"},
   });
 }
 
@@ -301,7 +204,7 @@ TEST(ParseChat, RefusesBadNumbers) {
       {chat_with(R"("seed":"x")"), kType, "seed"},
       {chat_with(R"("seed":1e30)"), kValue, "seed"},
       {chat_with(R"("n":0)"), kValue, "n"},
-      {chat_with(R"("n":2)"), kUnsupported, "n"},
+      {chat_with(R"("n":129)"), kValue, "n"},
       {chat_with(R"("n":"1")"), kType, "n"},
       {chat_with(R"("logprobs":3)"), kType, "logprobs"},
       {chat_with(R"("top_logprobs":5)"), kValue, "top_logprobs"},
@@ -339,63 +242,6 @@ TEST(ParseChat, RefusesBadStopsAndFlags) {
   chat(chat_with("\"stop\":\"" + longest + "\""));
 }
 
-TEST(ParseChat, RefusesWhatWouldChangeTheAnswer) {
-  expect_chat_refused({
-      {chat_with(R"("tools":[{"type":"function"}])"), kUnsupported, "tools"},
-      {chat_with(R"("tools":"all")"), kType, "tools"},
-      {chat_with(R"("tool_choice":"auto")"), kUnsupported, "tool_choice"},
-      {chat_with(R"("tool_choice":{"type":"function"})"), kUnsupported, "tool_choice"},
-      {chat_with(R"("functions":[{"name":"f"}])"), kUnsupported, "functions"},
-      {chat_with(R"("function_call":"auto")"), kUnsupported, "function_call"},
-      {chat_with(R"("response_format":{"type":"json_object"})"), kUnsupported, "response_format"},
-      {chat_with(R"("response_format":{})"), kUnsupported, "response_format"},
-      {chat_with(R"("response_format":"json")"), kType, "response_format"},
-      {chat_with(R"("logit_bias":{"50256":-100})"), kUnsupported, "logit_bias"},
-      {chat_with(R"("logit_bias":"x")"), kType, "logit_bias"},
-      {chat_with(R"("presence_penalty":0.5)"), kUnsupported, "presence_penalty"},
-      {chat_with(R"("presence_penalty":"x")"), kType, "presence_penalty"},
-      {chat_with(R"("frequency_penalty":-2)"), kUnsupported, "frequency_penalty"},
-      {chat_with(R"("repetition_penalty":1.1)"), kUnsupported, "repetition_penalty"},
-      {chat_with(R"("audio":{"voice":"alloy"})"), kUnsupported, "audio"},
-      {chat_with(R"("modalities":["text","audio"])"), kUnsupported, "modalities"},
-      {chat_with(R"("reasoning_effort":"high")"), kUnsupported, "reasoning_effort"},
-      {chat_with(R"("guided_json":{})"), kUnsupported, "guided_json"},
-      {chat_with(R"("min_tokens":3)"), kUnsupported, "min_tokens"},
-      {chat_with(R"("ignore_eos":true)"), kUnsupported, "ignore_eos"},
-      {chat_with(R"("ignore_eos":"yes")"), kType, "ignore_eos"},
-      {chat_with(R"("chat_template":"{{ x }}")"), kUnsupported, "chat_template"},
-      {chat_with(R"("stop_token_ids":[3])"), kUnsupported, "stop_token_ids"},
-  });
-}
-
-TEST(ParseCompletion, Refuses) {
-  expect_completion_refused({
-      {R"({"model":"m"})", kMissing, "prompt"},
-      {R"({"model":"m","prompt":null})", kMissing, "prompt"},
-      {R"({"model":"m","prompt":5})", kType, "prompt"},
-      {R"({"model":"m","prompt":{}})", kType, "prompt"},
-      {R"({"model":"m","prompt":[]})", kValue, "prompt"},
-      {R"({"model":"m","prompt":["a","b"]})", kUnsupported, "prompt"},
-      {R"({"model":"m","prompt":[[1,2]]})", kUnsupported, "prompt"},
-      {R"({"model":"m","prompt":[1,"a"]})", kType, "prompt[1]"},
-      {R"({"model":"m","prompt":[1,2.5]})", kType, "prompt[1]"},
-      {R"({"model":"m","prompt":[1,null]})", kType, "prompt[1]"},
-      {R"({"model":"m","prompt":[-1]})", kValue, "prompt[0]"},
-      {R"({"model":"m","prompt":[1,4294967296]})", kValue, "prompt[1]"},
-      {completion_with(R"("logprobs":6)"), kValue, "logprobs"},
-      {completion_with(R"("logprobs":-1)"), kValue, "logprobs"},
-      {completion_with(R"("logprobs":true)"), kType, "logprobs"},
-      {completion_with(R"("echo":true)"), kUnsupported, "echo"},
-      {completion_with(R"("echo":1)"), kType, "echo"},
-      {completion_with(R"("suffix":"end")"), kUnsupported, "suffix"},
-      {completion_with(R"("best_of":2)"), kUnsupported, "best_of"},
-      {completion_with(R"("best_of":"2")"), kType, "best_of"},
-      {completion_with(R"("n":3)"), kUnsupported, "n"},
-      {completion_with(R"("max_tokens":0)"), kValue, "max_tokens"},
-      {completion_with(R"("stop":[""])"), kValue, "stop[0]"},
-  });
-}
-
 TEST(Parse, MessagesCarryBothNumbers) {
   const auto message_of = [](const std::string& body) {
     return parse_chat_request(body).error().message;
@@ -404,6 +250,13 @@ TEST(Parse, MessagesCarryBothNumbers) {
   EXPECT_EQ(message_of(chat_with(R"("top_k":-5)")), "top_k: got -5, expected -1 to 1000000");
   EXPECT_EQ(message_of(chat_with(R"("temperature":"hot")")),
             "temperature: got a string, expected a number");
+}
+
+// Quadratic work on what is ignored would be a way to stop the server.
+TEST(ParseChat, ManyUnknownFieldsCostLittle) {
+  std::string body = R"({"messages":[{"role":"user","content":"hi"}])";
+  for (int i = 0; i < 300'000; i++) body += fmt::format(",\"u{}\":0", i);
+  EXPECT_EQ(chat(body + "}").fields.unknown.size(), kUnknownMax);
 }
 
 TEST(Parse, QuotesOfTheClientAreShort) {
@@ -487,5 +340,28 @@ TEST(Parse, SchedulingAndCacheFields) {
   });
 }
 
+TEST(ParseChat, RefusesWhatWouldChangeTheAnswer) {
+  expect_chat_refused({
+      {chat_with(R"("functions":[{"name":"f"}])"), kUnsupported, "functions"},
+      {chat_with(R"("functions":"f")"), kType, "functions"},
+      {chat_with(R"("function_call":"auto")"), kUnsupported, "function_call"},
+      {chat_with(R"("function_call":{"name":"f"})"), kUnsupported, "function_call"},
+      {chat_with(R"("audio":{"voice":"alloy"})"), kUnsupported, "audio"},
+      {chat_with(R"("modalities":["text","audio"])"), kUnsupported, "modalities"},
+      {chat_with(R"("modalities":"text")"), kType, "modalities"},
+      {chat_with(R"("guided_json":{})"), kUnsupported, "guided_json"},
+      {chat_with(R"("structured_outputs":{"json":{}})"), kUnsupported, "structured_outputs"},
+      {chat_with(R"("chat_template":"{{ x }}")"), kUnsupported, "chat_template"},
+      {chat_with(R"("grammar":"root ::= x")"), kUnsupported, "grammar"},
+      {chat_with(R"("grammar":1)"), kType, "grammar"},
+      {chat_with(R"("echo":true)"), kUnsupported, "echo"},
+      {chat_with(R"("best_of":2)"), kUnsupported, "best_of"},
+      {chat_with(R"("suffix":"end")"), kUnsupported, "suffix"},
+      {chat_with(R"("mirostat":2)"), kUnsupported, "mirostat"},
+      {chat_with(R"("prompt_logprobs":1)"), kUnsupported, "prompt_logprobs"},
+      {chat_with(R"("web_search_options":{})"), kUnsupported, "web_search_options"},
+  });
+}
+
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::testing

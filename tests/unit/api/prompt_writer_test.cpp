@@ -12,52 +12,10 @@
 
 #include "api/limits.h"
 #include "base/file.h"
-#include "support/tiny_vocabulary.h"
+#include "template_tokenizer.h"
 
 namespace reprise {
 namespace {
-
-// Every special token that the families' templates write.
-const std::vector<std::string> kSpecials = {"<|im_start|>",
-                                            "<|im_end|>",
-                                            "<|begin_of_text|>",
-                                            "<|start_header_id|>",
-                                            "<|end_header_id|>",
-                                            "<|eot_id|>",
-                                            "<|eom_id|>",
-                                            "<|header_start|>",
-                                            "<|header_end|>",
-                                            "<|eot|>",
-                                            "<|turn>",
-                                            "<turn|>",
-                                            "<|channel>",
-                                            "<channel|>",
-                                            "<|start|>",
-                                            "<|message|>",
-                                            "<|eom|>",
-                                            "</s>",
-                                            "[INST]",
-                                            "[/INST]"};
-
-Tokenizer make_tokenizer() {
-  testing::TinyVocabulary tiny = testing::tiny_vocabulary();
-  Vocabulary vocabulary;
-  for (const std::string& special : kSpecials) {
-    tiny.tokens.push_back(special);
-    tiny.types.push_back(3);
-  }
-  for (std::size_t id = 0; id < tiny.tokens.size(); id++) {
-    vocabulary.tokens.emplace_back(tiny.tokens[id]);
-    vocabulary.types.push_back(static_cast<TokenType>(tiny.types[id]));
-    vocabulary.scores.push_back(-static_cast<float>(id));
-  }
-  vocabulary.bos = testing::kTinyBos;
-  vocabulary.eos = testing::kTinyEos;
-  vocabulary.unknown = testing::kTinyUnknown;
-  Result<Tokenizer> tokenizer = Tokenizer::from_vocabulary(vocabulary);
-  EXPECT_TRUE(tokenizer);
-  return std::move(*tokenizer);
-}
 
 using Chat = std::vector<ChatMessage>;
 
@@ -115,7 +73,7 @@ class PromptWriterTest : public ::testing::Test {
     EXPECT_EQ(prompt.turn_ends, wanted);
   }
 
-  const Tokenizer tokenizer_ = make_tokenizer();
+  const Tokenizer tokenizer_ = testing::template_tokenizer();
 };
 
 constexpr const char* kPlain =

@@ -1,6 +1,7 @@
 // The desk: routes, keys, errors, the cache's endpoints, cancelling and stopping.
 #include "api/service.h"
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 
@@ -134,7 +135,8 @@ TEST_F(ServiceTest, BadRequestsLeaveTheServiceAlive) {
       {"/v1/chat/completions", "", 400, "invalid_json"},
       {"/v1/chat/completions", std::string(100'000, '['), 400, "invalid_json"},
       {"/v1/chat/completions", chat_body("hi", R"(,"top_p":7)"), 400, "invalid_value"},
-      {"/v1/chat/completions", chat_body("hi", R"(,"tools":[{}])"), 400, "unsupported_parameter"},
+      {"/v1/chat/completions", chat_body("hi", R"(,"tools":[{}])"), 400,
+       "missing_required_parameter"},
       {"/v1/chat/completions", R"({"model":"other","messages":[{"role":"user","content":"a"}]})",
        404, "model_not_found"},
       {"/v1/chat/completions", chat_body(prompt), 400, "context_length_exceeded"},
@@ -274,12 +276,16 @@ TEST_F(ServiceTest, SeedsDecide) {
   EXPECT_NE(text(""), text(""));  // drawn anew for each request
 }
 
-// A message to which the greedy reply does not end by itself soon.
+// A message to which the greedy reply does not end by itself soon, and is seen while it grows:
+// white space is held back, special tokens have no text.
 std::string endless_message(const std::function<Reply(std::string)>& chat) {
   for (int i = 0; i < 50; i++) {
     const std::string text = "go on " + std::string(static_cast<std::size_t>(i), 'e');
     const JsonValue json = chat(chat_body(text, R"(,"max_tokens":250)")).json();
-    if (json.at("choices").at(0).at("finish_reason").as_string() == "length") return text;
+    const JsonValue& choice = json.at("choices").at(0);
+    const std::string said(choice.at("message").at("content").as_string());
+    const auto seen = std::ranges::count_if(said, [](char letter) { return letter > ' '; });
+    if (choice.at("finish_reason").as_string() == "length" && seen > 100) return text;
   }
   return "";
 }
@@ -304,6 +310,48 @@ TEST_F(ServiceTest, ClientLeavesInMidStream) {
   ASSERT_TRUE(wait_until([&](const EngineStats& now) { return now.ends_cancelled == before + 1; }));
   EXPECT_EQ(engine->stats().running, 0u);
   EXPECT_EQ(engine->stats().sequence_pages_bytes, 0u);
+  EXPECT_EQ(chat(chat_body("hi", R"(,"max_tokens":1)")).head.status, 200);
+}
+
+// Whenever a client leaves, all of its choices end, and nothing of them stays.
+TEST_F(ServiceTest, ClientLeavesWithSeveralChoices) {
+  EngineOptions options;
+  options.context_length = 4096;
+  options.sequences_max = 2;  // so that some wait
+  start({}, options, {});
+  const std::string body = chat_body("go on", R"(,"stream":true,"n":5,"ignore_eos":true)");
+  for (const std::size_t bytes : {0u, 1u, 3000u}) {
+    const std::uint64_t before = engine->stats().ends_cancelled;
+    {
+      Listener listener;
+      send(listener, "POST", "/v1/chat/completions", body);
+      if (bytes > 0) {
+        ASSERT_TRUE(
+            listener.read_until([&](const Reply& reply) { return reply.body.size() >= bytes; }));
+        ASSERT_EQ(listener.reply.ends, 0) << "the reply was too short for this test";
+      }
+    }  // abandons
+    EXPECT_EQ(chat(chat_body("hi", R"(,"max_tokens":1)")).head.status, 200);
+    ASSERT_TRUE(wait_until([&](const EngineStats& now) {
+      return now.running == 0 && now.waiting == 0 && now.sequence_pages_bytes == 0;
+    }));
+    const std::uint64_t cancelled = engine->stats().ends_cancelled - before;
+    // One that left before it was read was never there.
+    EXPECT_TRUE(cancelled == 5 || (bytes == 0 && cancelled == 0)) << cancelled;
+  }
+}
+
+// All or none: where one choice finds no room, none runs, and the client gets one answer.
+TEST_F(ServiceTest, ChoicesAreRefusedTogether) {
+  EngineOptions options;
+  options.sequences_max = 1;
+  options.queue_max = 2;
+  start({}, options, {});
+  const Reply refused = chat(chat_body("go on", R"(,"n":100)"));
+  EXPECT_EQ(refused.head.status, 429);
+  EXPECT_EQ(refused.error_code(), "queue_full");
+  EXPECT_EQ(refused.ends, 1);
+  EXPECT_EQ(engine->stats().requests, 0u);
   EXPECT_EQ(chat(chat_body("hi", R"(,"max_tokens":1)")).head.status, 200);
 }
 

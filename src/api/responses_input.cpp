@@ -1,0 +1,233 @@
+// Items of a request.
+#include "api/responses_input.h"
+
+#include <array>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "api/openai_fields.h"
+
+namespace reprise {
+namespace {
+
+using Kind = ResponseItem::Kind;
+
+// {"type": TYPE, "text": "..."}.
+ApiResult<std::string> parse_part(const FieldPlace& place, const JsonValue& value,
+                                  std::string_view type) {
+  if (!value.is_object()) return wrong_type(place.param, "an object", value);
+  FieldReader reader(value.get_object(), place.param + ".");
+  const JsonValue* name = reader.find("type");
+  if (!name) return missing(reader.path("type"));
+  if (!name->is_string()) return wrong_type(reader.path("type"), "a string", *name);
+  if (text_of(*name) != type) {
+    return unsupported(reader.path("type"),
+                       fmt::format("got \"{}\", expected \"{}\"", clipped(text_of(*name)), type));
+  }
+  const JsonValue* text = reader.find("text");
+  if (!text) return missing(reader.path("text"));
+  for (const char* shown : {"annotations", "logprobs", "prompt_cache_breakpoint"}) {
+    reader.find(shown);  // of our own replies; say nothing to the model
+  }
+  add_unknown(reader, *place.unknown);
+  return read_text(reader.path("text"), *text, 0, place.limits->body_bytes_max);
+}
+
+ApiStatus parse_parts(const FieldPlace& place, const JsonValue& value, std::string_view type,
+                      std::vector<std::string>& texts) {
+  return read_list(place, value, "parts", 0, place.limits->content_parts_max,
+                   [&](const FieldPlace& at, const JsonValue& item) -> ApiStatus {
+                     TRY_ASSIGN(std::string text, parse_part(at, item, type));
+                     texts.push_back(std::move(text));
+                     return {};
+                   });
+}
+
+// A string or a list of parts.
+ApiStatus parse_content(const FieldPlace& place, const JsonValue& value, std::string_view type,
+                        ResponseItem& item) {
+  if (value.is_array()) return parse_parts(place, value, type, item.texts);
+  if (!value.is_string()) return wrong_type(place.param, "a string or a list of parts", value);
+  item.is_plain = true;
+  item.texts.emplace_back(text_of(value));
+  return {};
+}
+
+ApiStatus parse_output(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
+  return parse_content(place, value, "input_text", item);
+}
+
+ApiStatus parse_thoughts(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
+  return parse_parts(place, value, "reasoning_text", item.texts);
+}
+
+ApiStatus parse_summary(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
+  return parse_parts(place, value, "summary_text", item.summary);
+}
+
+// Text or a list; an empty text is no arguments.
+ApiStatus parse_arguments(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
+  TRY(parse_call_arguments(place, value));
+  item.arguments = text_of(value);
+  return {};
+}
+
+// Empty means that the item has none, as the client's own models write it.
+ApiStatus parse_id(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
+  TRY_ASSIGN(item.id, read_text(place.param, value, 0, place.limits->name_bytes_max));
+  return {};
+}
+
+constexpr std::array<std::string_view, 4> kRoles = {"user", "assistant", "system", "developer"};
+constexpr std::string_view kIdSchema = R"({"type":"string"})";
+constexpr std::string_view kPartsSchema =
+    R"({"type":"array","items":{"type":"object","required":["type","text"],
+        "properties":{"type":{"type":"string"},"text":{"type":"string"}}}})";
+constexpr std::string_view kContentSchema =
+    R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"object",
+        "required":["type","text"],
+        "properties":{"type":{"type":"string"},"text":{"type":"string"}}}}]})";
+constexpr std::string_view kNoEffect = "Accepted, without effect.";
+
+using Item = ResponseItem;
+constexpr Field<Item> kId =
+    composite_field<Item, parse_id>("id", kIdSchema, "The item's own; made when absent.");
+constexpr Field<Item> kType = ignored_field<Item>("type", "Which kind of item it is.");
+constexpr Field<Item> kStatus = ignored_field<Item>("status", kNoEffect);
+
+// Without the content, whose form depends on the role.
+constexpr std::array kMessageFields = {
+    word_field<&Item::role>("role", kRoles, "", "Who speaks.").needed(),
+    kId,
+    kType,
+    kStatus,
+    ignored_field<Item>("phase", kNoEffect),
+};
+
+constexpr std::array kCallFields = {
+    text_field<&Item::call_id>("call_id", 1, &Limits::name_bytes_max, "The call's id.").needed(),
+    text_field<&Item::name>("name", 1, &Limits::name_bytes_max, "The function.").needed(),
+    composite_field<Item, parse_arguments>("arguments", R"({"type":"string"})",
+                                           "A JSON object, as text.")
+        .needed(),
+    kId,
+    kType,
+    kStatus,
+};
+
+constexpr std::array kOutputFields = {
+    text_field<&Item::call_id>("call_id", 1, &Limits::name_bytes_max, "The call that it answers.")
+        .needed(),
+    composite_field<Item, parse_output>("output", kContentSchema, "What the function returned.")
+        .needed(),
+    kId,
+    kType,
+    kStatus,
+};
+
+constexpr std::array kReasoningFields = {
+    composite_field<Item, parse_thoughts>("content", kPartsSchema, "What the model thought."),
+    composite_field<Item, parse_summary>("summary", kPartsSchema, "Not shown to the model."),
+    ignored_field<Item>("encrypted_content", "Of other servers; we cannot read it."),
+    kId,
+    kType,
+    kStatus,
+};
+
+constexpr std::array kReferenceFields = {
+    text_field<&Item::id>("id", 1, &Limits::name_bytes_max, "An item of a kept reply.").needed(),
+    kType,
+};
+
+ApiStatus parse_message(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
+  FieldReader reader(value.get_object(), place.param + ".");
+  TRY(read_fields<Item>(reader, kMessageFields, *place.limits, *place.unknown, item));
+  const JsonValue* content = reader.find("content");
+  if (!content) return missing(reader.path("content"));
+  const bool is_assistant = item.role == "assistant";
+  const FieldPlace at = place.member("content");
+  TRY(parse_content(at, *content, is_assistant ? "output_text" : "input_text", item));
+  if (item.texts.empty() && !is_assistant) {
+    return wrong_value(at.param, "got 0 parts, expected at least 1");
+  }
+  add_unknown(reader, *place.unknown);
+  return {};
+}
+
+// What an item without a type is: clients leave it out of messages and references.
+ApiResult<std::string> item_type(const FieldPlace& place, const JsonObject& object) {
+  const JsonValue* type = object.if_contains("type");
+  if (type && type->is_string()) return std::string(text_of(*type));
+  if (type && !type->is_null()) return wrong_type(place.param + ".type", "a string", *type);
+  const bool is_reference = !object.contains("role") && object.contains("id");
+  return is_reference ? "item_reference" : "message";
+}
+
+ApiStatus parse_item(const FieldPlace& place, const JsonValue& value,
+                     std::vector<ResponseItem>& items) {
+  if (!value.is_object()) return wrong_type(place.param, "an object", value);
+  TRY_ASSIGN(const std::string type, item_type(place, value.get_object()));
+  ResponseItem item;
+  if (type == "message") {
+    TRY(parse_message(place, value, item));
+  } else if (type == "function_call") {
+    item.kind = Kind::function_call;
+    TRY(read_object<Item>(place, value, kCallFields, item));
+  } else if (type == "function_call_output") {
+    item.kind = Kind::function_call_output;
+    TRY(read_object<Item>(place, value, kOutputFields, item));
+  } else if (type == "reasoning") {
+    item.kind = Kind::reasoning;
+    TRY(read_object<Item>(place, value, kReasoningFields, item));
+  } else if (type == "item_reference") {
+    item.kind = Kind::reference;
+    TRY(read_object<Item>(place, value, kReferenceFields, item));
+  } else {
+    return unsupported(place.param + ".type",
+                       fmt::format("got \"{}\", expected message, function_call, "
+                                   "function_call_output, reasoning or item_reference",
+                                   clipped(type)));
+  }
+  items.push_back(std::move(item));
+  return {};
+}
+
+}  // namespace
+
+ApiStatus parse_response_input(const FieldPlace& place, const JsonValue& value,
+                               std::vector<ResponseItem>& items) {
+  if (value.is_string()) {
+    ResponseItem item;
+    item.role = "user";
+    item.texts.emplace_back(text_of(value));
+    items.push_back(std::move(item));
+    return {};
+  }
+  if (!value.is_array()) return wrong_type(place.param, "a string or a list of items", value);
+  return read_list(
+      place, value, "items", 1, place.limits->messages_max,
+      [&](const FieldPlace& at, const JsonValue& each) { return parse_item(at, each, items); });
+}
+
+JsonObject response_input_schema(const Limits& limits) {
+  const auto of_type = [&](std::string_view type, JsonObject schema) {
+    schema["properties"].as_object()["type"] = JsonObject{{"const", type}};
+    return schema;
+  };
+  JsonObject message = table_schema(kMessageFields, limits);
+  message["properties"].as_object()["content"] = parse_json(kContentSchema).value();
+  message["required"] = JsonArray{"role", "content"};
+  JsonArray kinds{of_type("message", std::move(message)),
+                  of_type("function_call", table_schema(kCallFields, limits)),
+                  of_type("function_call_output", table_schema(kOutputFields, limits)),
+                  of_type("reasoning", table_schema(kReasoningFields, limits)),
+                  of_type("item_reference", table_schema(kReferenceFields, limits))};
+  JsonObject list{{"type", "array"},
+                  {"minItems", 1},
+                  {"maxItems", limits.messages_max},
+                  {"items", JsonObject{{"anyOf", std::move(kinds)}}}};
+  return {{"anyOf", JsonArray{JsonObject{{"type", "string"}}, std::move(list)}}};
+}
+
+}  // namespace reprise

@@ -1,0 +1,198 @@
+// Grammars over a tiny vocabulary, driven as the engine drives them: what comes out is what the
+// schema says, and each reply has a state of its own.
+#include "api/grammar_constraint.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "bundle_fixture.h"
+
+namespace reprise {
+namespace {
+
+class GrammarConstraintTest : public testing::BundleOnlyTest {
+ protected:
+  using Constraints = std::vector<std::unique_ptr<TokenConstraint>>;
+
+  Constraints constrain(const ReplyRules& rules, std::size_t count) const {
+    ApiResult<Constraints> made = constrain_replies(bundle->grammars(), rules, count);
+    EXPECT_TRUE(made) << made.error().message;
+    return made ? std::move(*made) : Constraints(count);
+  }
+  static bool allows(const TokenConstraint& constraint, TokenId id) {
+    const auto at = static_cast<std::size_t>(id);
+    return (constraint.mask()[at / 32] >> (at % 32) & 1U) != 0;
+  }
+  // Takes allowed tokens, drawn by a counter, until the reply may end or nothing can follow.
+  std::string write_reply(TokenConstraint& constraint, std::uint32_t seed) const {
+    std::string text;
+    for (int step = 0; step < 400; step++) {
+      EXPECT_TRUE(constraint.compute_mask());
+      if (allows(constraint, testing::kTinyEos)) return text;
+      std::vector<TokenId> allowed;
+      for (TokenId id = 0; id < testing::kTinyVocabulary; id++) {
+        if (allows(constraint, id)) allowed.push_back(id);
+      }
+      EXPECT_FALSE(allowed.empty()) << "after " << text;
+      if (allowed.empty()) return text;
+      seed = seed * 1664525U + 1013904223U;
+      const TokenId token = allowed[(seed >> 8) % allowed.size()];
+      text += bundle->tokenizer().token_bytes(token);
+      const Result<bool> goes_on = constraint.advance(token);
+      EXPECT_TRUE(goes_on);
+      if (!goes_on || !*goes_on) return text;
+    }
+    return "(endless) " + text;
+  }
+};
+
+const JsonObject kSchema = {
+    {"type", "object"},
+    {"properties", JsonObject{{"kind", JsonObject{{"enum", JsonArray{"sea", "land"}}}},
+                              {"wet", JsonObject{{"type", "boolean"}}}}},
+    {"required", JsonArray{"kind", "wet"}},
+    {"additionalProperties", false}};
+
+TEST_F(GrammarConstraintTest, RepliesFollowTheSchema) {
+  const ReplyRules rules{.format = {.tokenizer = &bundle->tokenizer()},
+                         .schema = &kSchema,
+                         .schema_param = "json_schema"};
+  Constraints constraints = constrain(rules, 8);
+  for (std::uint32_t seed = 0; seed < 8; seed++) {
+    ASSERT_NE(constraints[seed], nullptr);
+    const std::string text = write_reply(*constraints[seed], seed);
+    const Result<JsonValue> value = parse_json(text);
+    ASSERT_TRUE(value) << text;
+    ASSERT_TRUE(value->is_object()) << text;
+    const std::string_view kind = value->at("kind").as_string();
+    EXPECT_TRUE(kind == "sea" || kind == "land") << text;
+    EXPECT_TRUE(value->at("wet").is_bool()) << text;
+    EXPECT_EQ(value->as_object().size(), 2u) << text;
+  }
+}
+
+TEST_F(GrammarConstraintTest, StatesAreApart) {
+  const ReplyRules rules{.format = {.tokenizer = &bundle->tokenizer()},
+                         .schema = &kSchema,
+                         .schema_param = "json_schema"};
+  Constraints constraints = constrain(rules, 2);
+  ASSERT_TRUE(constraints[1]->compute_mask());
+  const std::vector<std::uint32_t> before(constraints[1]->mask().begin(),
+                                          constraints[1]->mask().end());
+  write_reply(*constraints[0], 3);
+  ASSERT_TRUE(constraints[1]->compute_mask());
+  EXPECT_TRUE(std::ranges::equal(constraints[1]->mask(), before));
+}
+
+TEST_F(GrammarConstraintTest, TokensOutsideTheMaskAreABug) {
+  const ReplyRules rules{.format = {.tokenizer = &bundle->tokenizer()},
+                         .schema = &kSchema,
+                         .schema_param = "json_schema"};
+  Constraints constraints = constrain(rules, 1);
+  ASSERT_TRUE(constraints[0]->compute_mask());
+  const TokenId letter = *bundle->tokenizer().find("z");
+  ASSERT_FALSE(allows(*constraints[0], letter));
+  const Result<bool> refused = constraints[0]->advance(letter);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::corrupt);
+}
+
+TEST_F(GrammarConstraintTest, RequiredToolsAreCalled) {
+  Tools tools;
+  tools.choice = ToolChoice::required;
+  tools.parallel = false;
+  tools.specs = {{"look", kSchema}};
+  tools.definitions = {JsonObject{
+      {"type", "function"}, {"function", JsonObject{{"name", "look"}, {"parameters", kSchema}}}}};
+  const ReplyStyle& style = bundle->reply_style();
+  const ReplyRules rules{.format = {.format = style.format, .tokenizer = &bundle->tokenizer()},
+                         .tools = &tools};
+  Constraints constraints = constrain(rules, 3);
+  for (std::uint32_t seed = 0; seed < 3; seed++) {
+    const std::string text = write_reply(*constraints[seed], seed + 100);
+    const std::unique_ptr<ReplyParser> parser = make_reply_parser(
+        style.format, {.has_tools = true, .tool_names = {"look"}, .tool_parameters = {kSchema}});
+    std::vector<ReplyPart> parts;
+    parser->push(text, parts);
+    parser->finish(parts);
+    std::string name, arguments, content;
+    for (const ReplyPart& part : parts) {
+      if (part.kind == ReplyPart::Kind::tool_name) name += part.text;
+      if (part.kind == ReplyPart::Kind::tool_arguments) arguments += part.text;
+      if (part.kind == ReplyPart::Kind::content) content += part.text;
+    }
+    EXPECT_EQ(name, "look") << text;
+    EXPECT_EQ(content, "") << text;
+    const Result<JsonValue> value = parse_json(arguments);
+    ASSERT_TRUE(value) << text;
+    EXPECT_TRUE(value->at("wet").is_bool()) << text;
+  }
+}
+
+// With tools and a schema the reply calls, or answers by the schema.
+TEST_F(GrammarConstraintTest, CallsOrAnAnswerByTheSchema) {
+  Tools tools;
+  tools.choice = ToolChoice::automatic;
+  tools.specs = {{"look", kSchema}};
+  const ReplyRules rules{
+      .format = {.format = ReplyFormat::hermes, .tokenizer = &bundle->tokenizer()},
+      .tools = &tools,
+      .schema = &kSchema,
+      .schema_param = "response_format.json_schema.schema"};
+  Constraints constraints = constrain(rules, 2);
+  const auto begin = [&](TokenConstraint& constraint, std::string_view text) {
+    const auto ids = bundle->tokenizer().encode(text, AddSpecial::no, ParseSpecial::no);
+    EXPECT_TRUE(ids);
+    for (const TokenId id : *ids) {
+      if (bundle->tokenizer().token_bytes(id) == " ") continue;  // what the tokenizer puts in front
+      EXPECT_TRUE(constraint.compute_mask());
+      if (!allows(constraint, id)) return false;
+      EXPECT_TRUE(constraint.advance(id));
+    }
+    return true;
+  };
+  EXPECT_TRUE(begin(*constraints[0], "<tool_call>"));
+  EXPECT_TRUE(begin(*constraints[1], "{"));
+  EXPECT_FALSE(begin(*constrain(rules, 1)[0], "I"));
+  Tools alone = tools;
+  const ReplyRules calls{.format = rules.format, .tools = &alone};
+  EXPECT_TRUE(begin(*constrain(calls, 1)[0], "I"));
+  // Both are checked, and the one at fault is named.
+  const JsonObject bad = {{"type", "nothing"}};
+  ReplyRules wrong = rules;
+  wrong.schema = &bad;
+  const auto refused = constrain_replies(bundle->grammars(), wrong, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "response_format.json_schema.schema");
+}
+
+TEST_F(GrammarConstraintTest, NothingToHold) {
+  Tools none;
+  const Constraints constraints = constrain({.format = {}, .tools = &none}, 2);
+  ASSERT_EQ(constraints.size(), 2u);
+  EXPECT_EQ(constraints[0], nullptr);
+}
+
+TEST_F(GrammarConstraintTest, TheFunctionAtFaultIsNamedByItsPlaceInTheRequest) {
+  Tools tools;
+  tools.choice = ToolChoice::required;
+  const JsonObject bad = {{"type", "nothing"}};
+  // A named choice leaves one spec of several definitions.
+  tools.specs = {{"second", bad}};
+  for (const char* name : {"first", "second"}) {
+    tools.definitions.push_back(JsonObject{
+        {"type", "function"}, {"function", JsonObject{{"name", name}, {"parameters", bad}}}});
+  }
+  const ReplyRules rules{.format = {.format = ReplyFormat::hermes}, .tools = &tools};
+  const auto refused = constrain_replies(bundle->grammars(), rules, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "tools[1].function.parameters");
+  EXPECT_EQ(refused.error().code, "invalid_value");
+  EXPECT_EQ(refused.error().status, 400);
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,178 @@
+// Every endpoint beside the generating ones, their other names, and what their bodies may be.
+#include <string>
+#include <vector>
+
+#include "api/openapi.h"
+#include "api/routes.h"
+#include "api/service.h"
+#include "api_fixture.h"
+#include "reply_reader.h"
+
+namespace reprise {
+namespace {
+
+using testing::ApiTest;
+using testing::kTinyBos;
+using testing::Reply;
+
+class EndpointsTest : public ApiTest {
+ protected:
+  Reply post(const std::string& path, std::string body, Headers headers = {}) {
+    return ask("POST", path, std::move(body), std::move(headers));
+  }
+};
+
+const std::string kPrompt = R"({"prompt":"once upon","max_tokens":2,"temperature":0})";
+const std::string kChat =
+    R"({"messages":[{"role":"user","content":"tell"}],"max_tokens":2,"temperature":0})";
+
+TEST_F(EndpointsTest, OtherNamesOfTheSame) {
+  EXPECT_EQ(to_json(post("/chat/completions", kChat).json().at("choices")),
+            to_json(post("/v1/chat/completions", kChat).json().at("choices")));
+  // As on llama-server, the path without /v1 is its own form.
+  EXPECT_TRUE(post("/completions", kPrompt).json().as_object().contains("content"));
+  EXPECT_TRUE(post("/completion", kPrompt).json().as_object().contains("content"));
+  EXPECT_TRUE(post("/v1/completions", kPrompt).json().as_object().contains("choices"));
+  EXPECT_EQ(ask("GET", "/models").body, ask("GET", "/v1/models").body);
+  EXPECT_EQ(ask("GET", "/v1/health").json().at("status").as_string(), "ok");
+}
+
+TEST_F(EndpointsTest, PathsBelowResponsesAreOneSegment) {
+  EXPECT_EQ(find_route("GET", "/v1/responses/a/input_items")->endpoint, Endpoint::response_items);
+  EXPECT_EQ(find_route("GET", "/v1/responses/a/input_items")->argument, "a");
+  EXPECT_EQ(find_route("GET", "/v1/responses/a%2Fb")->argument, "a/b");
+  EXPECT_EQ(find_route("DELETE", "/v1/responses/a")->endpoint, Endpoint::response);
+  EXPECT_EQ(find_route("GET", "/v1/responses/input_items")->argument, "input_items");
+  for (const char* path : {"/v1/responses/", "/v1/responses/a/b", "/v1/responses/a/",
+                           "/v1/responses//input_items", "/v1/responses/a/b/input_items"}) {
+    EXPECT_EQ(find_route("GET", path).error().status, 404) << path;
+  }
+  EXPECT_EQ(find_route("DELETE", "/v1/responses/a/input_items").error().status, 405);
+  EXPECT_EQ(allowed_methods("/v1/responses/a"), "GET, DELETE, OPTIONS");
+  EXPECT_EQ(find_route("GET", "/v1/models/org/name")->argument, "org/name");
+}
+
+TEST_F(EndpointsTest, BodiesAreJson) {
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/completion",
+                           "/v1/responses", "/tokenize", "/detokenize", "/apply-template"}) {
+    for (const char* type : {"text/plain", "multipart/form-data; boundary=x", "application/xml"}) {
+      const Reply reply = post(path, kChat, {{"content-type", type}});
+      EXPECT_EQ(reply.head.status, 415) << path;
+      EXPECT_EQ(reply.error_code(), "unsupported_media_type");
+      const std::string message(reply.json().at("error").at("message").as_string());
+      EXPECT_NE(message.find("application/json"), std::string::npos);
+      EXPECT_NE(message.find(std::string(type).substr(0, 8)), std::string::npos);
+    }
+    EXPECT_EQ(post(path, "[", {{"content-type", "application/json"}}).error_code(), "invalid_json")
+        << path;
+    EXPECT_EQ(post(path, kChat, {{"content-encoding", "gzip"}}).head.status, 415);
+  }
+  EXPECT_EQ(post("/v1/chat/completions", kChat, {{"content-type", "application/json"}}).head.status,
+            200);
+  // What has no body to read may say what it likes.
+  EXPECT_EQ(post("/v1/cache/reset", "", {{"content-type", "text/plain"}}).head.status, 200);
+}
+
+TEST_F(EndpointsTest, TokensAndBack) {
+  const JsonValue plain = post("/tokenize", R"({"content":"once upon"})").json();
+  const JsonArray& ids = plain.at("tokens").as_array();
+  EXPECT_GT(ids.size(), 3u);
+  EXPECT_EQ(post("/detokenize", R"({"tokens":)" + to_json(ids) + "}").json().at("content"),
+            "once upon");
+  const JsonValue special =
+      post("/tokenize", R"({"content":"once upon","add_special":true})").json();
+  EXPECT_EQ(special.at("tokens").at(0).to_number<TokenId>(), kTinyBos);
+  EXPECT_EQ(special.at("tokens").as_array().size(), ids.size() + 1);
+  const JsonValue pieces =
+      post("/tokenize", R"({"content":"a\u00e9","with_pieces":true})").json().at("tokens");
+  EXPECT_EQ(to_json(pieces.at(0).at("piece")), "\"a\"");
+  EXPECT_EQ(to_json(pieces.at(1).at("piece")), "[195]");  // a byte of a character
+  const JsonValue chat =
+      post("/tokenize", R"({"messages":[{"role":"user","content":"tell"}]})").json();
+  EXPECT_EQ(to_json(post("/v1/chat/completions",
+                         R"({"messages":[{"role":"user","content":"tell"}],"max_tokens":1,)"
+                         R"("return_token_ids":true})")
+                        .json()
+                        .at("choices")
+                        .at(0)
+                        .at("prompt_token_ids")),
+            to_json(chat.at("tokens")));
+  const Reply wrong = post("/detokenize", R"({"tokens":[1,99999]})");
+  EXPECT_EQ(wrong.head.status, 400);
+  EXPECT_EQ(wrong.json().at("error").at("param").as_string(), "tokens[1]");
+  EXPECT_EQ(post("/tokenize", "{}").head.status, 400);
+}
+
+TEST_F(EndpointsTest, AppliedTemplate) {
+  EXPECT_EQ(std::string_view(post("/apply-template", kChat).json().at("prompt").as_string()),
+            "<bos><start_of_turn>user\ntell<end_of_turn>\n<start_of_turn>model\n");
+  EXPECT_EQ(post("/apply-template", R"({"messages":[]})").head.status, 400);
+}
+
+TEST_F(EndpointsTest, ReadyAndProps) {
+  EXPECT_EQ(ask("GET", "/ready").head.status, 200);
+  const Reply reply = ask("GET", "/props");
+  const JsonValue props = reply.json();
+  EXPECT_EQ(props.at("n_ctx").to_number<int>(), 512);
+  EXPECT_EQ(props.at("default_generation_settings").at("n_ctx").to_number<int>(), 512);
+  EXPECT_EQ(props.at("total_slots").to_number<int>(), engine->options().sequences_max);
+  EXPECT_EQ(std::string(props.at("chat_template").as_string()), bundle->chat_template_source());
+  EXPECT_EQ(props.at("bos_token").as_string(), "<bos>");
+  EXPECT_EQ(props.at("eos_token").as_string(), "<eos>");
+  EXPECT_EQ(reply.body.find("path"), std::string::npos);
+  service->begin_drain();
+  EXPECT_EQ(ask("GET", "/ready").head.status, 503);
+  EXPECT_EQ(ask("GET", "/ready").json().at("status").as_string(), "stopping");
+  EXPECT_EQ(post("/v1/responses", R"({"input":"a"})").error_code(), "server_stopping");
+}
+
+TEST_F(EndpointsTest, Responses) {
+  const Reply reply = post("/v1/responses", R"({"input":"tell","max_output_tokens":3})");
+  ASSERT_EQ(reply.head.status, 200) << reply.body;
+  const JsonValue response = reply.json();
+  EXPECT_EQ(response.at("object").as_string(), "response");
+  const std::string path = "/v1/responses/" + std::string(response.at("id").as_string());
+  EXPECT_EQ(ask("GET", path).body, reply.body);
+  EXPECT_EQ(ask("GET", path + "/input_items").json().at("data").as_array().size(), 1u);
+  EXPECT_TRUE(ask("DELETE", path).json().at("deleted").as_bool());
+  EXPECT_EQ(ask("GET", path).head.status, 404);
+}
+
+// What is described is there, under the same terms, and the other way round.
+TEST_F(EndpointsTest, OpenApiKnowsTheRoutes) {
+  const Reply reply = ask("GET", "/openapi.json");
+  const JsonValue document = reply.json();
+  EXPECT_TRUE(std::string_view(document.at("openapi").as_string()).starts_with("3.1"));
+  EXPECT_EQ(document.at("paths").as_object().size(), 19u);
+  for (const RouteDescription& described : route_descriptions()) {
+    std::string path(described.path);
+    if (const std::size_t at = path.find("{id}"); at != std::string::npos) path.replace(at, 4, "x");
+    const ApiResult<Route> route = find_route(described.method, path);
+    ASSERT_TRUE(route) << path;
+    EXPECT_EQ(route->needs_key, described.needs_key) << path;
+    EXPECT_EQ(route->has_body, !described.request.empty()) << path;
+    EXPECT_TRUE(document.at("paths").as_object().contains(described.path)) << path;
+  }
+}
+
+TEST_F(EndpointsTest, KeysAreWantedWhereSomethingIsShown) {
+  ServiceOptions options;
+  options.api_keys = ApiKeys({"first"});
+  start({}, {}, options);
+  for (const char* path : {"/health", "/v1/health", "/ready"}) {
+    EXPECT_EQ(ask("GET", path).head.status, 200) << path;
+  }
+  for (const char* path :
+       {"/v1/models", "/models", "/props", "/metrics", "/v1/responses/x", "/v1/cache/stats"}) {
+    const Reply reply = ask("GET", path);
+    EXPECT_EQ(reply.head.status, 401) << path;
+    EXPECT_EQ(reply.header("www-authenticate"), "Bearer");
+  }
+  for (const char* path : {"/tokenize", "/detokenize", "/apply-template", "/completion",
+                           "/chat/completions", "/v1/responses"}) {
+    EXPECT_EQ(post(path, "{}").head.status, 401) << path;
+  }
+}
+
+}  // namespace
+}  // namespace reprise
