@@ -18,6 +18,7 @@
 #include "cli/bench_report.h"
 #include "cli/bench_runner.h"
 #include "cli/commands.h"
+#include "cli/progress_line.h"
 #include "cli/scenario.h"
 #include "cli/stack.h"
 #include "model/checkpoint.h"
@@ -49,8 +50,7 @@ std::string name_of(kernels::KvType type) {
 void show_progress(const Options& options, const std::string& what) {
   if (options.log_level == "off" || options.log_level == "error") return;
   if (::isatty(STDERR_FILENO) != 1) return;
-  fmt::print(stderr, "\r{:<40}{}", what, what.empty() ? "\r" : "");
-  std::fflush(stderr);
+  write_stderr(fmt::format("\r{:<40}{}", what, what.empty() ? "\r" : ""));
 }
 
 double seconds_since(Clock::time_point begin) {
@@ -147,7 +147,7 @@ Status bench(const Options& options) {
     fmt::print("{}", bench_table(report));
   } else {
     fmt::print("{}\n", to_json(bench_json(report)));
-    if (!quiet && options.output.empty()) fmt::print(stderr, "{}", bench_table(report));
+    if (!quiet && options.output.empty()) write_stderr(bench_table(report));
   }
   return {};
 }

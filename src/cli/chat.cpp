@@ -25,7 +25,7 @@ std::vector<ChatMessage> first_messages(const Options& options) {
 Result<TerminalReply> reply_to(Stack& stack, const Options& options,
                                const std::vector<ChatMessage>& messages) {
   TRY_ASSIGN(PreparedPrompt prompt, stack.bundle->prepare_chat(messages));
-  return print_reply(stack, options, std::move(prompt));
+  return print_reply(stack, options, std::move(prompt), stack.bundle->reply_style().format);
 }
 
 }  // namespace
@@ -64,7 +64,8 @@ int run_chat(const Options& options) {
     }
     fmt::print("\n");
     print_summary(reply->end);
-    messages.push_back({"assistant", reply->text});
+    // The template decides whether it shows thoughts of earlier replies.
+    messages.push_back({"assistant", reply->text, reply->reasoning});
   }
   return 0;
 }

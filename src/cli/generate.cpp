@@ -18,7 +18,9 @@ int run_generate(const Options& options) {
                                       : stack->bundle->prepare_text(options.prompt);
   if (!prompt) return report(prompt.error());
   if (const Status started = stack->start_engine(options); !started) return report(started.error());
-  const Result<TerminalReply> reply = print_reply(*stack, options, std::move(*prompt));
+  const ReplyFormat format =
+      options.chat ? stack->bundle->reply_style().format : ReplyFormat::plain;
+  const Result<TerminalReply> reply = print_reply(*stack, options, std::move(*prompt), format);
   if (!reply) return report(reply.error());
   fmt::print("\n");
   print_summary(reply->end);

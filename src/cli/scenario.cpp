@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "cli/child_server.h"
+#include "cli/progress_line.h"
 #include "cli/scenario_report.h"
 #include "cli/scenario_scripts.h"
 #include "cli/scenario_session.h"
@@ -160,9 +161,9 @@ Result<JsonObject> run_one_storm(const Options& options, const KvCost& cost, std
     used_bytes = used != nullptr ? used->to_number<double>() : 0;
     json["turns"] = turns_json(session.turns());
   }
-  fmt::print(stderr, "storm, budget {}: reuse {:.3f}, without the shared prefix {:.3f}\n",
-             budget > 0 ? fmt::format("{} MiB", budget >> 20) : "of the server", storm.reuse,
-             storm.own_reuse);
+  write_stderr(fmt::format("storm, budget {}: reuse {:.3f}, without the shared prefix {:.3f}\n",
+                           budget > 0 ? fmt::format("{} MiB", budget >> 20) : "of the server",
+                           storm.reuse, storm.own_reuse));
   return json;
 }
 
@@ -216,12 +217,12 @@ int run_scenario(const Options& options) {
   fmt::print("{}\n", to_json(json));
   std::fflush(stdout);
   if (outcome->bars.empty()) {
-    fmt::print(stderr, "no bar could be checked: the server tells no token ids\n");
+    write_stderr("no bar could be checked: the server tells no token ids\n");
     return options.check ? 1 : 0;
   }
   const auto holds = std::ranges::all_of(outcome->bars, &ScenarioBar::holds);
   std::ranges::sort(outcome->bars, {}, &ScenarioBar::strain);
-  for (const ScenarioBar& bar : outcome->bars) fmt::print(stderr, "{}\n", bar.text());
+  for (const ScenarioBar& bar : outcome->bars) write_stderr(fmt::format("{}\n", bar.text()));
   return options.check && !holds ? 1 : 0;
 }
 

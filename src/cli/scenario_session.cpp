@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/printable.h"
+#include "cli/progress_line.h"
 
 namespace reprise {
 
@@ -218,12 +219,12 @@ void ScenarioSession::account(ScenarioTurn& turn, Streamed& streamed, int begun)
 
 void ScenarioSession::print(const ScenarioTurn& turn) const {
   if (turns_.empty()) {
-    fmt::print(stderr, "{:<34} {:>7} {:>7} {:>9} {:>9} {:>10} {:>9}\n", "turn", "prompt", "cached",
-               "prefilled", "appended", "first ms", "total ms");
+    write_stderr(fmt::format("{:<34} {:>7} {:>7} {:>9} {:>9} {:>10} {:>9}\n", "turn", "prompt",
+                             "cached", "prefilled", "appended", "first ms", "total ms"));
   }
-  fmt::print(stderr, "{:<34} {:>7} {:>7} {:>9} {:>9} {:>10.1f} {:>9.0f}\n", turn.name,
-             turn.prompt_tokens, turn.cached_tokens, turn.prefilled_tokens(),
-             turn.appended_tokens(), turn.first_token_ms, turn.total_ms);
+  write_stderr(fmt::format("{:<34} {:>7} {:>7} {:>9} {:>9} {:>10.1f} {:>9.0f}\n", turn.name,
+                           turn.prompt_tokens, turn.cached_tokens, turn.prefilled_tokens(),
+                           turn.appended_tokens(), turn.first_token_ms, turn.total_ms));
 }
 
 Status ScenarioSession::ask(std::string name, Conversation& conversation, std::string user,

@@ -2,39 +2,17 @@
 #include "cli/stack.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
-#include <unistd.h>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "base/log.h"
 #include "base/machine.h"
+#include "cli/progress_line.h"
 
 namespace reprise {
 namespace {
-
-// A percentage that rewrites its own line on a terminal, and says a quarter at a time in a log.
-class ProgressLine {
- public:
-  void show(std::size_t done, std::size_t total) {
-    const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
-    const int step = terminal_ ? 1 : 25;
-    if (percent / step == shown_ / step && percent != 100) return;
-    if (percent == shown_) return;
-    shown_ = percent;
-    const std::string line =
-        fmt::format("{}packing weights {:3} % of {} MiB{}", terminal_ ? "\r" : "", percent,
-                    total >> 20, terminal_ && percent != 100 ? "" : "\n");
-    std::fputs(line.c_str(), stderr);  // fmt::print throws where nothing can be written
-    std::fflush(stderr);
-  }
-
- private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  int shown_ = -1;
-};
 
 // Of one page of each group.
 std::size_t column_bytes(const KvLayout& layout) {
@@ -72,7 +50,7 @@ int report(const Error& error) {
   const bool named = !error.field.empty() && error.message.find(error.field) == std::string::npos;
   const std::string line =
       fmt::format("reprise: {}{}\n", named ? error.field + ": " : "", error.message);
-  std::fputs(line.c_str(), stderr);  // where nothing can be written, the exit code still tells
+  write_stderr(line);  // where nothing can be written, the exit code still tells
   return 1;
 }
 
@@ -94,11 +72,14 @@ Result<Stack> Stack::load(const Options& options) {
   stack.kernels = *kernels;
   const int threads = options.threads > 0 ? options.threads : usable_cpus();
   stack.pool = std::make_unique<ThreadPool>(threads);
-  ProgressLine line;
+  ProgressLine line("packing weights", "MiB", ProgressLine::Log::quarters);
   const auto show = [&](std::size_t done, std::size_t total) {
-    if (options.log_level != "off" && options.log_level != "error") line.show(done, total);
+    if (options.log_level == "off" || options.log_level == "error") return;
+    line.show(done >> 20, total >> 20);
   };
-  TRY_ASSIGN(Bundle bundle, Bundle::load(options.model, *stack.pool, show, options.quantize));
+  Result<Bundle> loaded = Bundle::load(options.model, *stack.pool, show, options.quantize);
+  line.clear();
+  TRY_ASSIGN(Bundle bundle, std::move(loaded));
   stack.bundle = std::make_unique<Bundle>(std::move(bundle));
   const ModelConfig& config = stack.bundle->model().config();
   if (options.context_length > config.context_length) {

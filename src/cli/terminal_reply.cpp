@@ -2,19 +2,28 @@
 #include "cli/terminal_reply.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
+#include "cli/progress_line.h"
 #include "text/detokenizer.h"
+#include "text/reply_parser.h"
 
 namespace reprise {
 namespace {
+
+constexpr std::chrono::milliseconds kPatience(500);  // before a long prompt is worth a line
 
 // Set by the signal handler: the one thing a handler may touch.
 volatile std::sig_atomic_t interrupted = 0;
@@ -32,16 +41,39 @@ struct Outcome {
 
 class TerminalSink : public SequenceSink {
  public:
-  TerminalSink(const Tokenizer& tokenizer, Outcome& outcome)
-      : detokenizer_(tokenizer), outcome_(&outcome) {}
+  TerminalSink(const Tokenizer& tokenizer, ReplyFormat format, Thoughts thoughts, Outcome& outcome)
+      : tokenizer_(&tokenizer),
+        detokenizer_(tokenizer),
+        reads_marks_(format != ReplyFormat::plain),
+        parser_(make_reply_parser(format, {.in_reasoning = thoughts == Thoughts::open})),
+        outcome_(&outcome),
+        progress_("reading the prompt", "tokens", ProgressLine::Log::silent, kPatience) {}
+
+  void on_prefill(Position done, Position, Position total) override {
+    progress_.show(static_cast<std::size_t>(done), static_cast<std::size_t>(total));
+  }
+  void on_prompt_done(const Usage& usage) override {
+    static_cast<void>(usage);
+    progress_.clear();
+  }
 
   Verdict on_token(const SampledToken& token) override {
-    write(detokenizer_.push(token.id));
+    if (reads_marks_ && tokenizer_->is_special(token.id)) {
+      parser_->push(detokenizer_.finish(), parts_);
+      parser_->push_special(tokenizer_->token_bytes(token.id), parts_);
+    } else {
+      parser_->push(detokenizer_.push(token.id), parts_);
+    }
+    write_parts();
     return interrupted != 0 ? Verdict::cancel : Verdict::go_on;
   }
 
   void on_end(const SequenceEnd& end) override {
-    write(detokenizer_.finish());
+    progress_.clear();  // a prompt may end half-way
+    parser_->push(detokenizer_.finish(), parts_);
+    parser_->finish(parts_);
+    write_parts();
+    dim(false);
     const std::lock_guard lock(outcome_->mutex);
     outcome_->reply.end = end;
     outcome_->done = true;
@@ -49,14 +81,33 @@ class TerminalSink : public SequenceSink {
   }
 
  private:
-  void write(const std::string& piece) {
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
+  void write_parts() {
+    for (const ReplyPart& part : parts_) {
+      const bool is_thought = part.kind == ReplyPart::Kind::reasoning;
+      dim(is_thought);
+      std::fwrite(part.text.data(), 1, part.text.size(), stdout);
+      (is_thought ? outcome_->reply.reasoning : outcome_->reply.text) += part.text;
+    }
+    parts_.clear();
     std::fflush(stdout);
-    outcome_->reply.text += piece;
+  }
+  // Between thoughts and answer: an empty line, and another brightness where there is one.
+  void dim(bool wanted) {
+    if (wanted == is_dim_) return;
+    is_dim_ = wanted;
+    if (is_terminal_) std::fputs(wanted ? "\x1b[2m" : "\x1b[0m", stdout);
+    if (!wanted) std::fputs("\n\n", stdout);
   }
 
+  const Tokenizer* tokenizer_;
   Detokenizer detokenizer_;
+  bool reads_marks_;
+  std::unique_ptr<ReplyParser> parser_;
+  std::vector<ReplyPart> parts_;
   Outcome* outcome_;
+  bool is_dim_ = false;
+  bool is_terminal_ = ::isatty(STDOUT_FILENO) == 1;
+  ProgressLine progress_;
 };
 
 GenerationRequest make_request(Stack& stack, const Options& options, PreparedPrompt prompt) {
@@ -67,9 +118,12 @@ GenerationRequest make_request(Stack& stack, const Options& options, PreparedPro
   request.prompt = std::move(prompt.ids);
   request.history_boundary = prompt.history_boundary;
   request.turn_ends = std::move(prompt.turn_ends);
-  request.sampling = {
-      options.temperature, options.top_k, options.top_p, options.min_p,
-      options.seed >= 0 ? static_cast<std::uint64_t>(options.seed) : std::random_device{}()};
+  request.sampling.temperature = options.temperature;
+  request.sampling.top_k = options.top_k;
+  request.sampling.top_p = options.top_p;
+  request.sampling.min_p = options.min_p;
+  request.sampling.seed =
+      options.seed >= 0 ? static_cast<std::uint64_t>(options.seed) : std::random_device{}();
   request.stop_ids = stack.bundle->stop_ids();
   request.use_cache = options.prompt_cache;
   return request;
@@ -77,7 +131,8 @@ GenerationRequest make_request(Stack& stack, const Options& options, PreparedPro
 
 }  // namespace
 
-Result<TerminalReply> print_reply(Stack& stack, const Options& options, PreparedPrompt prompt) {
+Result<TerminalReply> print_reply(Stack& stack, const Options& options, PreparedPrompt prompt,
+                                  ReplyFormat format) {
   const auto context_length = static_cast<std::size_t>(stack.engine->options().context_length);
   if (prompt.ids.size() >= context_length) {
     return fail(Errc::invalid_argument,
@@ -87,8 +142,10 @@ Result<TerminalReply> print_reply(Stack& stack, const Options& options, Prepared
                 "--ctx-size");
   }
   Outcome outcome;
+  const Thoughts thoughts = prompt.thoughts;
   GenerationRequest request = make_request(stack, options, std::move(prompt));
-  request.sink = std::make_unique<TerminalSink>(stack.bundle->tokenizer(), outcome);
+  request.sink =
+      std::make_unique<TerminalSink>(stack.bundle->tokenizer(), format, thoughts, outcome);
   interrupted = 0;
   struct sigaction action = {};
   struct sigaction before = {};
@@ -114,7 +171,7 @@ void print_summary(const SequenceEnd& end) {
       "[{} prompt tokens, {} cached, first token after {:.0f} ms; {} tokens at {:.1f} tokens/s]\n",
       end.usage.prompt_tokens, end.usage.cached_tokens, end.timings.prefill_ms,
       end.usage.completion_tokens, seconds > 0 ? tokens / seconds : 0.0);
-  std::fputs(line.c_str(), stderr);  // the answer stands, whether this can be written or not
+  write_stderr(line);  // the answer stands, whether this can be written or not
 }
 
 }  // namespace reprise

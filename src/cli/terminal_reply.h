@@ -7,17 +7,21 @@
 #include "cli/options.h"
 #include "cli/stack.h"
 #include "engine/request.h"
+#include "text/reply_parser.h"
 
 namespace reprise {
 
 struct TerminalReply {
-  std::string text;
+  std::string text;       // what answers
+  std::string reasoning;  // what the model thought before
   SequenceEnd end;
 };
 
-// Submits the prompt, prints its text to stdout, returns when it ended. Ctrl-C ends the reply early
+// Submits the prompt, prints its text to stdout, returns when it ended; thoughts in `format` are
+// told from the answer, and dimmed on a terminal. Ctrl-C ends the reply early
 // (FinishReason::cancelled). Errors: those of Engine::submit.
-Result<TerminalReply> print_reply(Stack& stack, const Options& options, PreparedPrompt prompt);
+Result<TerminalReply> print_reply(Stack& stack, const Options& options, PreparedPrompt prompt,
+                                  ReplyFormat format);
 
 // "12 prompt tokens (10 cached), 34 tokens at 56.7 tokens/s" on stderr.
 void print_summary(const SequenceEnd& end);
