@@ -8,7 +8,7 @@ target_compile_options(reprise_options INTERFACE
   -ffp-contract=off        # a contracted multiply-add would differ between files and ISAs (law L1)
   -fno-math-errno
   # g++ 12 finds false ones of these in std::expected, std::variant and std::string at -O2.
-  -Wno-maybe-uninitialized -Wno-restrict)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>)
 if(REPRISE_WERROR)
   target_compile_options(reprise_options INTERFACE -Werror)
 endif()
@@ -16,13 +16,16 @@ if(REPRISE_CHECKS)
   target_compile_definitions(reprise_options INTERFACE REPRISE_CHECKS)
 endif()
 
-# Sanitizer flags of one room. UndefinedBehaviorSanitizer is off in http: Beast takes minutes
-# with it.
+# Sanitizer flags of one room. UndefinedBehaviorSanitizer is off in http where g++ compiles: Beast
+# takes minutes with it.
 function(reprise_sanitize target room)
   if(REPRISE_SANITIZE STREQUAL "address")
     set(flags -fsanitize=address -fno-omit-frame-pointer)
-    if(NOT room STREQUAL "http")
+    if(NOT room STREQUAL "http" OR REPRISE_LIBFUZZER)
       list(APPEND flags -fsanitize=undefined -fno-sanitize-recover=all)
+    endif()
+    if(REPRISE_LIBFUZZER)
+      list(APPEND flags -fsanitize=fuzzer-no-link)
     endif()
   elseif(REPRISE_SANITIZE STREQUAL "thread")
     set(flags -fsanitize=thread)

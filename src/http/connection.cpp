@@ -32,11 +32,21 @@ constexpr int kSendBufferBytes = 256 << 10;
 // After a reply that closes: time for the client to take it before its own unread bytes make the
 // kernel reset the connection.
 constexpr std::int64_t kLingerMs = 2000;
+// So long nobody who fetches a reply has to give way.
+constexpr auto kFetchTime = std::chrono::seconds(1);
 
 namespace {
 
-RequestTrouble late_trouble(std::string_view part) {
-  return {408, "request_timeout", fmt::format("The request's {} did not arrive in time.", part)};
+RequestTrouble late_trouble(std::string_view part, std::int64_t limit_ms) {
+  return {408, "request_timeout",
+          fmt::format("The request's {} did not arrive within {} ms.", part, limit_ms)};
+}
+
+RequestTrouble bodies_full_trouble(std::size_t bytes) {
+  return {503, "overloaded",
+          fmt::format("Too many requests arrive at once: this one, of which {} bytes have come, is "
+                      "the largest and gave way.",
+                      bytes)};
 }
 
 }  // namespace
@@ -60,12 +70,14 @@ struct Connection::Reply {
   }
 
   void drain_inbox() {
+    if (!outgoing.is_ended()) made_at = Clock::now();
     while (auto event = inbox->pop()) outgoing.take(std::move(*event));
   }
 
   Connection& connection;
   std::shared_ptr<ReplyInbox> inbox;
   OutgoingReply outgoing;
+  Clock::time_point made_at = Clock::now();
 };
 
 Connection::Connection(ConnectionContext& context, net::ip::tcp::socket socket)
@@ -95,6 +107,7 @@ net::awaitable<void> Connection::refuse() {
 
 net::awaitable<void> Connection::finish() {
   drop();
+  end_body();
   while (reading_) co_await wait_until(Clock::time_point::max());
 }
 
@@ -110,7 +123,7 @@ net::awaitable<bool> Connection::read_request(RequestReader& reader) {
       if (progress == RequestReader::Progress::done) co_return true;
       if (progress == RequestReader::Progress::failed) {
         RequestTrouble trouble = reader.trouble();
-        co_await send_trouble(std::move(trouble));
+        co_await give_up(reader, std::move(trouble));
         co_return false;
       }
       if (phase_ == Phase::idle && reader.started()) {
@@ -122,18 +135,28 @@ net::awaitable<bool> Connection::read_request(RequestReader& reader) {
           co_await write(std::move(go_on));
         }
         enter(Phase::body, context_.options.body_timeout_ms);
+        count_body(unread_.size());
         continue;
       }
     }
     if (gone_ || (phase_ == Phase::idle && (timed_out_ || context_.draining))) co_return false;
-    if (timed_out_) {
-      RequestTrouble trouble = late_trouble(phase_ == Phase::header ? "header" : "body");
-      co_await send_trouble(std::move(trouble));
+    if (timed_out_ || refused_body_bytes_ > 0) {
+      RequestTrouble trouble = phase_ == Phase::header
+                                   ? late_trouble("header", context_.options.header_timeout_ms)
+                                   : late_trouble("body", context_.options.body_timeout_ms);
+      if (refused_body_bytes_ > 0) trouble = bodies_full_trouble(refused_body_bytes_);
+      co_await give_up(reader, std::move(trouble));
       co_return false;
     }
     start_read();
     co_await wait_until(Clock::time_point::max());
   }
+}
+
+// Nothing of the body is kept while the client is told.
+net::awaitable<void> Connection::give_up(RequestReader& reader, RequestTrouble trouble) {
+  reader.drop_body();
+  co_await send_trouble(std::move(trouble));
 }
 
 // True when the reply was sent whole and the connection can take another request.
@@ -213,6 +236,9 @@ net::awaitable<bool> Connection::wait_until(Clock::time_point limit) {
 }
 
 void Connection::enter(Phase phase, std::int64_t timeout_ms) {
+  if (phase != Phase::body) end_body();
+  // A request is waited for from the moment that nothing else was to be done.
+  if (phase == Phase::idle || phase == Phase::closing) waiting_since_ = Clock::now();
   phase_ = phase;
   timed_out_ = false;
   deadline_ = timeout_ms > 0 ? Clock::now() + std::chrono::milliseconds(timeout_ms)
@@ -235,11 +261,36 @@ void Connection::start_read() {
 
 void Connection::on_read(std::size_t bytes) {
   unread_.append(incoming_.data(), bytes);
+  if (phase_ == Phase::body) count_body(bytes);
   if (phase_ == Phase::reply) {
     start_read();  // the coroutine waits for the service: nothing in this is for it
   } else {
     signal_.cancel();
   }
+}
+
+void Connection::count_body(std::size_t bytes) {
+  body_bytes_ += bytes;
+  context_.body_bytes += bytes;
+  if (context_.on_bodies_full) context_.on_bodies_full();
+}
+
+void Connection::end_body() {
+  context_.body_bytes -= std::exchange(body_bytes_, 0);
+  refused_body_bytes_ = 0;
+}
+
+void Connection::refuse_body() {
+  refused_body_bytes_ = body_bytes_;
+  // Its memory is free a moment later; until then it must not be found again.
+  context_.body_bytes -= std::exchange(body_bytes_, 0);
+  signal_.cancel();
+}
+
+Connection::Clock::time_point Connection::waiting_since() const {
+  if (phase_ != Phase::reply) return waiting_since_;
+  const bool is_made = reply_ != nullptr && reply_->outgoing.is_ended();
+  return is_made ? reply_->made_at + kFetchTime : Clock::time_point::max();
 }
 
 void Connection::on_events() {

@@ -47,6 +47,21 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+// What a client sent, fit for a line of JSON: clipped, and only printable ASCII.
+std::string quoted(std::string_view value) {
+  constexpr std::size_t kBytesMax = 64;
+  std::string text(value.substr(0, kBytesMax));
+  for (char& c : text) {
+    if (c < ' ' || c > '~' || c == '"' || c == '\\') c = '?';
+  }
+  return text;
+}
+
+bool takes_body(beast_http::verb method) {
+  using beast_http::verb;
+  return method == verb::post || method == verb::put || method == verb::patch;
+}
+
 // Clients that think we are a proxy send the whole address (RFC 9112 section 3.2.2): path and query
 // are what counts.
 std::string origin_form(std::string_view target) {
@@ -62,24 +77,46 @@ std::string origin_form(std::string_view target) {
   return std::string(target);
 }
 
-RequestTrouble header_too_large(std::size_t limit) {
+RequestTrouble header_too_large(std::size_t come, std::size_t limit) {
   return {431, "request_header_fields_too_large",
-          fmt::format("The request's header is larger than the limit of {} bytes.", limit)};
+          fmt::format("The request's header is larger than the limit of {} bytes: {} have come.",
+                      limit, come)};
 }
 
 RequestTrouble bad_request(std::string_view detail) {
   return {400, "bad_request", fmt::format("The request is not valid HTTP/1.1: {}.", detail)};
 }
 
-RequestTrouble parse_trouble(const boost::system::error_code& error, std::size_t header_bytes_max,
-                             std::size_t body_bytes_max) {
-  if (error == beast_http::error::header_limit) return header_too_large(header_bytes_max);
-  if (error == beast_http::error::body_limit) {
-    return {
-        413, "request_too_large",
-        fmt::format("The request's body is larger than the limit of {} bytes.", body_bytes_max)};
+// Of a chunked body nobody knows the length; what has come of it is known.
+RequestTrouble body_too_large(const Parser& parser, std::size_t limit) {
+  const auto& request = parser.get();
+  const auto announced = request[beast_http::field::content_length];
+  if (!announced.empty()) {
+    return {413, "request_too_large",
+            fmt::format("The request's body is {} bytes long, the limit is {} bytes.",
+                        quoted(as_std(announced)), limit)};
   }
+  return {413, "request_too_large",
+          fmt::format("The request's body is longer than the limit of {} bytes: {} bytes have come "
+                      "and the next chunk goes beyond it.",
+                      limit, request.body().size())};
+}
+
+RequestTrouble parse_trouble(const boost::system::error_code& error, const Parser& parser,
+                             std::size_t body_bytes_max) {
+  if (error == beast_http::error::body_limit) return body_too_large(parser, body_bytes_max);
   return bad_request(error.message());
+}
+
+// The first value of a header that is not `allowed`; empty: there is none.
+std::string_view other_value(const Parser& parser, beast_http::field name,
+                             std::string_view allowed) {
+  const auto [begin, end] = parser.get().equal_range(name);
+  for (auto header = begin; header != end; ++header) {
+    const std::string_view value = as_std(header->value());
+    if (!value.empty() && !iequals(value, allowed)) return value;
+  }
+  return {};
 }
 
 // Checks of a complete header; status 0 when there is nothing wrong.
@@ -94,16 +131,25 @@ RequestTrouble header_trouble(const Parser& parser) {
   if (codings > 0 && http_1_0) return bad_request("Transfer-Encoding in an HTTP/1.0 request");
   if (codings > 1 || (codings == 1 && !iequals(request[field::transfer_encoding], "chunked"))) {
     return {501, "unsupported_transfer_encoding",
-            "The only Transfer-Encoding that is understood is 'chunked'."};
+            fmt::format("Transfer-Encoding: got '{}', expected 'chunked' or none.",
+                        quoted(as_std(request[field::transfer_encoding])))};
   }
-  const auto encoding = request[field::content_encoding];
-  if (!encoding.empty() && !iequals(encoding, "identity")) {
-    return {415, "unsupported_content_encoding",
-            "Content-Encoding must be 'identity': send the body uncompressed."};
+  if (const auto encoding = other_value(parser, field::content_encoding, "identity");
+      !encoding.empty()) {
+    return {415, "unsupported_encoding",
+            fmt::format("Content-Encoding: got '{}', expected none: send the body uncompressed.",
+                        quoted(encoding))};
   }
-  const auto expect = request[field::expect];
-  if (!expect.empty() && !iequals(expect, "100-continue")) {
-    return {417, "expectation_failed", "The only Expect that is understood is '100-continue'."};
+  if (const auto expect = other_value(parser, field::expect, "100-continue"); !expect.empty()) {
+    return {417, "expectation_failed",
+            fmt::format("Expect: got '{}', expected '100-continue' or none.", quoted(expect))};
+  }
+  // A type without a length promises a body of which nobody could say where it ends.
+  const bool framed = codings > 0 || request.count(field::content_length) > 0;
+  if (!framed && request.count(field::content_type) > 0 && takes_body(request.method())) {
+    return {411, "length_required",
+            "The request has a Content-Type but neither Content-Length nor "
+            "Transfer-Encoding: chunked; expected one of them."};
   }
   return {};
 }
@@ -140,13 +186,15 @@ RequestReader::Progress RequestReader::feed(std::string_view bytes, std::size_t&
   const std::size_t taken = parser.put({fresh.data(), fresh.size()}, error);
   consumed += taken;
   if (error && error != beast_http::error::need_more) {
-    return refuse(parse_trouble(error, state.header_bytes_max, state.body_bytes_max));
+    if (error == beast_http::error::header_limit)
+      return refuse(header_too_large(state.header_bytes + fresh.size(), state.header_bytes_max));
+    return refuse(parse_trouble(error, parser, state.body_bytes_max));
   }
   if (in_header) {
     state.header_bytes += taken;
     const std::size_t waiting = parser.is_header_done() ? 0 : fresh.size() - taken;
     if (state.header_bytes + waiting > state.header_bytes_max) {
-      return refuse(header_too_large(state.header_bytes_max));
+      return refuse(header_too_large(state.header_bytes + waiting, state.header_bytes_max));
     }
     if (!parser.is_header_done()) return Progress::need_more;
     if (RequestTrouble trouble = header_trouble(parser); trouble.status != 0)
@@ -183,6 +231,10 @@ bool RequestReader::is_head() const {
 }
 bool RequestReader::expects_continue() const {
   return state_->expects_continue;
+}
+
+void RequestReader::drop_body() {
+  std::string().swap(state_->parser.get().body());
 }
 
 ServiceRequest RequestReader::take() {

@@ -37,6 +37,8 @@ class RequestReader {
   bool is_http_1_0() const;
   bool is_head() const;
   bool expects_continue() const;  // the client waits for "100 Continue" before it sends the body
+  // Gives back the memory of what has come of the body; nothing is fed afterwards.
+  void drop_body();
   // After done. A HEAD request becomes a GET: whoever sends the reply leaves its body out.
   ServiceRequest take();
 

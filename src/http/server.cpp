@@ -1,10 +1,13 @@
 // Listening, the connections' register, and the two ways to end.
 #include "http/server.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <exception>
-#include <unordered_set>
+#include <poll.h>
+#include <sys/resource.h>
+#include <unordered_map>
 #include <utility>
 
 #include <boost/asio/as_tuple.hpp>
@@ -19,6 +22,7 @@
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
+#include "base/check.h"
 #include "http/connection.h"
 
 namespace reprise {
@@ -31,21 +35,30 @@ using Clock = Connection::Clock;
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr auto kTick = std::chrono::milliseconds(50);
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+constexpr auto kLogPause = std::chrono::seconds(10);
 // Connections beyond the limit that are told so; the rest is closed without a word.
 constexpr std::size_t kRefusalsMax = 64;
+// Files and the like, beside connections.
+constexpr std::size_t kOtherDescriptors = 64;
 // After the service's drain timeout: for the last events to reach their clients.
 constexpr auto kDrainGrace = std::chrono::milliseconds(2000);
 
 struct Server::State {
   State(Service& its_service, ServerOptions its_options)
-      : service(its_service), options(std::move(its_options)) {}
+      : service(its_service), options(std::move(its_options)) {
+    context.on_bodies_full = [this] { make_room_for_bodies(); };
+  }
 
   Status open();
   net::awaitable<void> accept_for_ever();
   void receive(tcp::socket socket);
+  bool is_anyone_waiting();
+  bool make_place();
+  void make_room_for_bodies();
   net::awaitable<void> serve_connection(std::unique_ptr<Connection> connection, bool welcome);
   void wait_for_signal();
   void wait_for_tick();
+  void log_given_way(Clock::time_point now);
   void stop();
   void begin_drain();
   void drop_all();
@@ -54,17 +67,41 @@ struct Server::State {
   Service& service;
   ServerOptions options;
   // Destroyed after the io_context, whose unfinished coroutines leave it.
-  std::unordered_set<Connection*> connections;
+  enum class Place { taken, given_up, none };  // none: it is told that there is none
+  std::unordered_map<Connection*, Place> connections;
   net::io_context io{1};
   ConnectionContext context{io, service, options};
   tcp::acceptor acceptor{io};
   net::signal_set signals{io};
   net::steady_timer ticker{io};
   std::uint16_t port = 0;
-  std::size_t welcome_count = 0;  // of the connections: the others are told to come back later
+  std::size_t places_taken = 0;
+  std::size_t given_way = 0;  // connections that had to, since it was last logged
   bool ticking = false;
+  Clock::time_point next_log = Clock::time_point::min();
   Clock::time_point drain_deadline = Clock::time_point::max();
 };
+
+namespace {
+
+// Every connection needs a descriptor; systems start programs with 1024 and let them raise it.
+// Returns how many of `connections_max` there can be.
+std::size_t allow_descriptors(std::size_t connections_max) {
+  constexpr rlim_t kOthers = kRefusalsMax + kOtherDescriptors;
+  const rlim_t wanted = connections_max + kOthers;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return connections_max;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= wanted) return connections_max;
+  const std::size_t possible = std::max<rlim_t>(limit.rlim_cur, kOthers + 1) - kOthers;
+  spdlog::warn(
+      "{} connections at once need {} file descriptors, the hard limit is {}: {} are served",
+      connections_max, wanted, limit.rlim_max, possible);
+  return possible;
+}
+
+}  // namespace
 
 // Resolves the host and listens.
 Status Server::State::open() {
@@ -90,12 +127,16 @@ Status Server::State::open() {
 
 net::awaitable<void> Server::State::accept_for_ever() {
   net::steady_timer pause(io);
+  bool in_trouble = false;
   while (acceptor.is_open()) {
     auto [error, socket] = co_await acceptor.async_accept(kAwait);
     if (!error) {
+      in_trouble = false;
       receive(std::move(socket));
     } else if (acceptor.is_open()) {  // out of descriptors, say: connections that end will help
-      spdlog::warn("cannot accept a connection: {}", error.message());
+      if (!in_trouble) spdlog::warn("cannot accept a connection: {}", error.message());
+      in_trouble = true;
+      if (is_anyone_waiting() && make_place()) continue;
       pause.expires_after(kAcceptPause);
       co_await pause.async_wait(kAwait);
     }
@@ -104,12 +145,49 @@ net::awaitable<void> Server::State::accept_for_ever() {
 
 void Server::State::receive(tcp::socket socket) {
   if (connections.size() >= options.connections_max + kRefusalsMax) return;
+  const bool welcome = places_taken < options.connections_max || make_place();
   auto connection = std::make_unique<Connection>(context, std::move(socket));
-  connections.insert(connection.get());
+  connections.emplace(connection.get(), welcome ? Place::taken : Place::none);
+  places_taken += welcome ? 1 : 0;
   if (!ticking) wait_for_tick();
-  const bool welcome = welcome_count < options.connections_max;
-  welcome_count += welcome ? 1 : 0;
   net::co_spawn(io, serve_connection(std::move(connection), welcome), net::detached);
+}
+
+// The system refuses a descriptor even where there is nobody to accept.
+bool Server::State::is_anyone_waiting() {
+  pollfd entry = {acceptor.native_handle(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+// Whoever keeps the server waiting longest gives way. False: nobody does.
+bool Server::State::make_place() {
+  auto longest = connections.end();
+  auto since = Clock::now();
+  for (auto entry = connections.begin(); entry != connections.end(); ++entry) {
+    if (entry->second != Place::taken || entry->first->waiting_since() >= since) continue;
+    longest = entry;
+    since = entry->first->waiting_since();
+  }
+  if (longest == connections.end()) return false;
+  longest->second = Place::given_up;
+  --places_taken;
+  ++given_way;
+  longest->first->drop();
+  return true;
+}
+
+// The largest of the unfinished bodies give way until the others fit.
+void Server::State::make_room_for_bodies() {
+  const std::size_t limit = options.unfinished_bodies_max * service.options().body_bytes_max;
+  while (context.body_bytes > limit) {
+    Connection* largest = nullptr;
+    for (const auto& [connection, place] : connections) {
+      if (largest == nullptr || connection->body_bytes() > largest->body_bytes())
+        largest = connection;
+    }
+    CHECK(largest != nullptr && largest->body_bytes() > 0);
+    largest->refuse_body();
+  }
 }
 
 net::awaitable<void> Server::State::serve_connection(std::unique_ptr<Connection> connection,
@@ -124,8 +202,8 @@ net::awaitable<void> Server::State::serve_connection(std::unique_ptr<Connection>
     spdlog::error("a connection ended: {}", error.what());
   }
   co_await connection->finish();
+  places_taken -= connections.at(connection.get()) == Place::taken ? 1 : 0;
   connections.erase(connection.get());
-  welcome_count -= welcome ? 1 : 0;
   end_if_done();
 }
 
@@ -136,9 +214,21 @@ void Server::State::wait_for_tick() {
     ticking = false;
     const auto now = Clock::now();
     if (now >= drain_deadline) drop_all();
-    for (Connection* connection : connections) connection->tick(now);
+    for (const auto& [connection, place] : connections) connection->tick(now);
+    log_given_way(now);
     if (!connections.empty()) wait_for_tick();
   });
+}
+
+// Once in a while, not once each: there may be thousands a second.
+void Server::State::log_given_way(Clock::time_point now) {
+  if (given_way == 0 || now < next_log) return;
+  spdlog::warn(
+      "{} waiting connections gave way to new ones: more than {}, or than there are file "
+      "descriptors",
+      given_way, options.connections_max);
+  given_way = 0;
+  next_log = now + kLogPause;
 }
 
 void Server::State::wait_for_signal() {
@@ -171,12 +261,12 @@ void Server::State::begin_drain() {
   error_code ignored;
   acceptor.close(ignored);
   service.begin_drain();
-  for (Connection* connection : connections) connection->close_if_idle();
+  for (const auto& [connection, place] : connections) connection->close_if_idle();
   end_if_done();
 }
 
 void Server::State::drop_all() {
-  for (Connection* connection : connections) connection->drop();
+  for (const auto& [connection, place] : connections) connection->drop();
 }
 
 // Nothing is left to wait for: what would keep run() from returning is taken away.
@@ -188,6 +278,7 @@ void Server::State::end_if_done() {
 }
 
 Result<std::unique_ptr<Server>> Server::listen(Service& service, ServerOptions options) {
+  options.connections_max = allow_descriptors(options.connections_max);
   auto state = std::make_unique<State>(service, std::move(options));
   TRY(state->open());
   return std::make_unique<Server>(std::move(state));

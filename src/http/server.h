@@ -18,10 +18,13 @@ struct ServerOptions {
   std::int64_t idle_timeout_ms = 60'000;    // between requests of one connection
   std::int64_t write_timeout_ms = 30'000;   // for one piece of a reply to be taken
   std::int64_t keep_alive_ms = 15'000;      // a silent event stream gets a comment this often
+  // Beyond it, whoever keeps the server waiting longest gives way (not those whose reply is being
+  // made: then the new one gets 503).
   std::size_t connections_max = 1024;
   std::size_t header_bytes_max = 64 << 10;
   std::size_t stream_bytes_max =
       8 << 20;  // of a reply that the client does not fetch: then it is cut off
+  std::size_t unfinished_bodies_max = 4;  // so many of the largest size, in bytes together
   // What SIGHUP asks for; on the I/O thread, so it must be short. Null: SIGHUP is ignored.
   std::function<void()> on_hangup = {};
 };

@@ -141,6 +141,10 @@ std::vector<BadRequest> bad_requests() {
       {"chunk size not hex", chunked + "zz\r\nab\r\n0\r\n\r\n", 400},
       {"chunk size overflows", chunked + "fffffffffffffffff\r\n", 400},
       {"chunk without line end", chunked + "2\r\nabcd\r\n0\r\n\r\n", 400},
+      {"type without length", post + "Content-Type: application/json\r\n\r\n{}", 411},
+      {"type without length in 1.0", "POST / HTTP/1.0\r\nContent-Type: a/b\r\n\r\n{}", 411},
+      {"deflate in a second line",
+       post + "Content-Encoding: identity\r\nContent-Encoding: deflate\r\n\r\n", 415},
       {"gzip coding", post + "Transfer-Encoding: gzip\r\n\r\n", 501},
       {"gzip and chunked", post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501},
       {"gzip body", post + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nab", 415},
@@ -166,6 +170,30 @@ TEST(RequestReader, EachBadRequestHasItsStatusHoweverItIsCut) {
       EXPECT_FALSE(outcome.trouble.message.empty());
     }
   }
+}
+
+TEST(RequestReader, RefusalsNameWhatWasGotAndWhatIsAllowed) {
+  const std::string post = "POST / HTTP/1.1\r\nHost: x\r\n";
+  const auto message = [&](const std::string& bytes) {
+    return read(post + bytes, 64).trouble.message;
+  };
+  EXPECT_EQ(message("Content-Length: 1001\r\n\r\n"),
+            "The request's body is 1001 bytes long, the limit is 1000 bytes.");
+  EXPECT_EQ(
+      message("Transfer-Encoding: chunked\r\n\r\n384\r\n" + std::string(900, 'a') + "\r\n65\r\n"),
+      "The request's body is longer than the limit of 1000 bytes: 900 bytes have come and the "
+      "next chunk goes beyond it.");
+  EXPECT_EQ(message("Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n"),
+            "Content-Encoding: got 'gzip', expected none: send the body uncompressed.");
+  EXPECT_EQ(message("Content-Encoding: a\"\xc3\xa9\r\n\r\n"),
+            "Content-Encoding: got 'a?"
+            "?\?', expected none: send the body uncompressed.");
+  EXPECT_NE(message("Thing: " + std::string(2 * kHeaderMax, 'a')).find("limit of 4096 bytes: 41"),
+            std::string::npos);
+}
+
+TEST(RequestReader, ABodilessPostNeedsNoLength) {
+  EXPECT_EQ(read("POST /v1/cache/reset HTTP/1.1\r\nHost: x\r\n\r\n", 64).request.body, "");
 }
 
 TEST(RequestReader, ManySmallHeadersCountTowardTheLimitTogether) {

@@ -1,6 +1,7 @@
 // The server as a whole: many connections, too many, and its ends.
 #include "http/server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -66,7 +67,7 @@ TEST(Server, TwoHundredStreamsAtOnceEachGetTheirOwn) {
 }
 
 TEST(Server, OneConnectionTooManyIsTold503AndAFreedPlaceIsUsed) {
-  FakeDesk desk;
+  StreamDesk desk(100'000, milliseconds(10));
   ServerOptions options;
   options.connections_max = 3;
   RunningServer server(desk, options);
@@ -74,7 +75,7 @@ TEST(Server, OneConnectionTooManyIsTold503AndAFreedPlaceIsUsed) {
   for (int i = 0; i < 3; ++i) {
     clients.emplace_back(server.port());
     clients.back().send(get_request("/"));
-    ASSERT_EQ(clients.back().read_reply().value().status, 200);
+    ASSERT_TRUE(clients.back().read_until("data: 1\n"));
   }
   HttpClient refused(server.port());
   refused.send(get_request("/"));
@@ -88,9 +89,114 @@ TEST(Server, OneConnectionTooManyIsTold503AndAFreedPlaceIsUsed) {
   EXPECT_TRUE(eventually([&] {
     HttpClient next(server.port());
     next.send(get_request("/"));
-    const auto answer = next.read_reply();
-    return answer && answer->status == 200;
+    return next.read_until("200 OK", milliseconds(1000));
   }));
+  EXPECT_TRUE(eventually([&] { return desk.abandoned == 2; }));  // the first, and `next`
+}
+
+// Idle connections cannot keep a client out.
+TEST(Server, TheLongestIdleConnectionGivesWayToANewOne) {
+  FakeDesk desk;
+  ServerOptions options;
+  options.connections_max = 3;
+  RunningServer server(desk, options);
+  std::deque<HttpClient> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back(server.port());
+    clients.back().send(get_request("/"));
+    ASSERT_EQ(clients.back().read_reply().value().status, 200);
+  }
+  clients[0].send(get_request("/"));  // so the second one is idle longest
+  ASSERT_TRUE(clients[0].read_reply());
+  HttpClient next(server.port());
+  next.send(get_request("/"));
+  EXPECT_EQ(next.read_reply().value().status, 200);
+  EXPECT_TRUE(clients[1].read_to_end());
+  for (const int stays : {0, 2}) {
+    clients[static_cast<std::size_t>(stays)].send(get_request("/"));
+    EXPECT_TRUE(clients[static_cast<std::size_t>(stays)].read_reply()) << stays;
+  }
+}
+
+// Neither can those that never finish a header or a body, or do not fetch what was made for them.
+TEST(Server, WhoeverKeepsItWaitingGivesWayAndAReplyInTheMakingDoesNot) {
+  StreamDesk desk(100'000, milliseconds(10));
+  const auto stream = desk.answer;
+  desk.answer = [stream](ServiceRequest request, std::shared_ptr<StreamChannel> channel) {
+    if (request.target == "/stream") return stream(std::move(request), std::move(channel));
+    FakeDesk::push_reply(*channel, 200, std::string(request.target == "/big" ? 8 << 20 : 1, 'a'));
+  };
+  ServerOptions options;
+  options.connections_max = 5;
+  RunningServer server(desk, options);
+  HttpClient running(server.port());
+  running.send(get_request("/stream"));
+  ASSERT_TRUE(running.read_until("data: 1\n"));
+  HttpClient silent(server.port());
+  HttpClient half_header(server.port());
+  half_header.send("GET / HTTP/1.1\r\nHo");
+  HttpClient half_body(server.port());
+  half_body.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab");
+  HttpClient fetches_nothing(server.port(), 4096);
+  fetches_nothing.send(get_request("/big"));
+  std::this_thread::sleep_for(milliseconds(1100));  // the last one has a second
+  std::deque<HttpClient> streams;
+  for (int i = 0; i < 4; ++i) {
+    streams.emplace_back(server.port());
+    streams.back().send(get_request("/stream"));
+    EXPECT_TRUE(streams.back().read_until("data: 1\n")) << i;
+  }
+  for (HttpClient* gone : {&silent, &half_header, &half_body, &fetches_nothing})
+    EXPECT_TRUE(gone->read_to_end());
+  HttpClient refused(server.port());
+  refused.send(get_request("/"));
+  EXPECT_EQ(refused.read_reply().value().status, 503);
+  EXPECT_EQ(desk.abandoned, 0);
+}
+
+TEST(Server, TheLargestUnfinishedBodyGivesWay) {
+  FakeDesk desk;
+  ServiceOptions service;
+  service.body_bytes_max = 100'000;
+  RunningServer server(desk, {}, service);
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+  const std::size_t sizes[] = {10, 77'000, 78'000, 79'000, 80'000, 81'000};
+  std::deque<HttpClient> clients;
+  for (const std::size_t size : sizes) {
+    clients.emplace_back(server.port());
+    clients.back().send(head + std::string(size, 'a'));
+  }
+  std::this_thread::sleep_for(milliseconds(100));
+  clients[3].send(
+      std::string(10'000, 'a'));  // now the largest, and together they are beyond 400000
+  const auto refused = clients[3].read_reply();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_NE(refused->body.find("89000 bytes"), std::string::npos) << refused->body;
+  for (const std::size_t stays : {1U, 2U, 4U, 5U, 0U}) {
+    clients[stays].send(std::string(100'000 - sizes[stays], 'a'));
+    const auto reply = clients[stays].read_reply();
+    ASSERT_TRUE(reply) << stays;
+    EXPECT_EQ(reply->status, 200) << stays;
+  }
+}
+
+TEST(Server, RaisesTheSoftLimitOfDescriptorsToWhatItNeeds) {
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 256;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  FakeDesk desk;
+  ServerOptions options;
+  options.connections_max = 500;
+  {
+    RunningServer server(desk, options);
+    rlimit now = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &now), 0);
+    EXPECT_GE(now.rlim_cur, std::min<rlim_t>(500, before.rlim_max));
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(Server, AStopLetsARunningStreamFinishAndTakesNothingMore) {
@@ -272,13 +378,22 @@ TEST(Server, AHostThatIsNotOursIsNamed) {
   EXPECT_NE(server.error().message.find("192.0.2.1"), std::string::npos);
 }
 
-// Out of descriptors: accepting fails, and goes on when there are some again.
-TEST(Server, OutlivesATimeWithoutDescriptors) {
-  FakeDesk desk;
+// Out of descriptors: accepting fails, and goes on when there are some again, or at once when an
+// idle connection can give way.
+class ServerWithoutDescriptors : public testing::TestWithParam<bool> {};
+
+TEST_P(ServerWithoutDescriptors, GoesOn) {
+  const bool has_idle = GetParam();
+  StreamDesk desk(100'000, milliseconds(10));
+  const auto stream = desk.answer;
+  desk.answer = [stream](ServiceRequest request, std::shared_ptr<StreamChannel> channel) {
+    if (request.target == "/stream") return stream(std::move(request), std::move(channel));
+    FakeDesk::push_reply(*channel, 200, "{}");
+  };
   RunningServer server(desk);
   HttpClient warm(server.port());  // whatever is opened lazily is open now
-  warm.send(get_request("/"));
-  ASSERT_TRUE(warm.read_reply());
+  warm.send(get_request(has_idle ? "/" : "/stream"));
+  ASSERT_TRUE(warm.read_until(has_idle ? "{}" : "data: 1\n"));
 
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -290,12 +405,15 @@ TEST(Server, OutlivesATimeWithoutDescriptors) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
   HttpClient client(server.port());
   client.send(get_request("/"));
-  const bool answered_too_soon = client.read_until("200", milliseconds(300));
+  const bool answered_at_once = client.read_until("200", milliseconds(300));
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(client.connected());
-  EXPECT_FALSE(answered_too_soon);
+  EXPECT_EQ(answered_at_once, has_idle);
   EXPECT_TRUE(client.read_reply());
+  EXPECT_EQ(desk.abandoned, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(BusyAndIdle, ServerWithoutDescriptors, testing::Bool());
 
 }  // namespace
 }  // namespace reprise
