@@ -1,5 +1,30 @@
 # Requests over sockets of one's own, for tests that leave, wait or look at the connection's end.
+import http.client
 import json
+
+
+def post(server, path, body, headers=None):
+    """Status and parsed body of a POST with any bytes."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    connection.request("POST", path, data, {"Content-Type": "application/json", **(headers or {})})
+    reply = connection.getresponse()
+    result = reply.status, json.loads(reply.read())
+    connection.close()
+    return result
+
+
+def stream_of(server, path, body):
+    """The objects of a stream that must begin with 200 and end with [DONE]."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    connection.request("POST", path, json.dumps({**body, "stream": True}))
+    reply = connection.getresponse()
+    received = reply.read()
+    connection.close()
+    assert reply.status == 200, received
+    events = events_of(received)
+    assert events.pop() == "[DONE]"
+    return [json.loads(event) for event in events]
 
 
 def request_bytes(path, body, key=None):
