@@ -1,9 +1,12 @@
-// Queue, prepare, submit.
+// Queues, prepare, submit.
 #include "api/generation_desk.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <set>
@@ -57,6 +60,16 @@ std::uint64_t random_bits() {
   return high << 32 | device();
 }
 
+// Whether a body may ask for a grammar: their compilation can take a second, the first one waits
+// for the vocabulary. Names inside texts are spelled \"tools\", with a backslash before the quote.
+// A wrong guess costs nothing: both queues do the same.
+bool may_need_grammar(std::string_view body) {
+  constexpr std::array<std::string_view, 4> kNames = {"\"tools\"", "\"response_format\"",
+                                                      "\"json_schema\"", "\"format\""};
+  return std::ranges::any_of(
+      kNames, [&](std::string_view name) { return body.find(name) != std::string_view::npos; });
+}
+
 // A request on its way.
 struct Job {
   Endpoint endpoint = Endpoint::none;
@@ -73,10 +86,14 @@ struct GenerationDesk::State {
       : context(the_context),
         fingerprint(system_fingerprint(context.bundle.model().fingerprint())),
         live(context.engine),
-        queue(context.limits.waiting_bodies_max,
-              context.limits.waiting_full_bodies_max * context.limits.body_bytes_max) {}
+        queue(context.limits.waiting_bodies_max, bytes_max()),
+        grammar_queue(context.limits.waiting_bodies_max, bytes_max()) {}
 
-  // ---- prepare thread -------------------------------------------------------------------------
+  std::size_t bytes_max() const {
+    return context.limits.waiting_full_bodies_max * context.limits.body_bytes_max;
+  }
+
+  // ---- prepare threads ------------------------------------------------------------------------
   void answer(const Job& job);
   ApiStatus start_chat(const Job& job);
   ApiStatus start_completion(const Job& job);
@@ -95,10 +112,13 @@ struct GenerationDesk::State {
   const DeskContext context;
   const std::string fingerprint;
   const std::uint64_t id_base = random_bits();
-  std::uint64_t last_id = 0;            // prepare thread only
-  std::set<std::string> unknown_names;  // prepare thread only
+  std::atomic<std::uint64_t> last_id{0};
+  std::mutex names_mutex;
+  std::set<std::string> unknown_names;  // guarded by names_mutex
   LiveRequests live;
-  TaskQueue queue;  // last: its thread uses the others
+  // Last: their threads use the others. Requests with grammars have a thread of their own, so that
+  // plain ones do not wait for a schema.
+  TaskQueue queue, grammar_queue;
 };
 
 void GenerationDesk::State::answer(const Job& job) {
@@ -242,6 +262,7 @@ ApiStatus GenerationDesk::State::submit(const Job& job, PreparedGeneration prepa
 }
 
 void GenerationDesk::State::log_unknown(const std::vector<std::string>& names) {
+  const std::lock_guard lock(names_mutex);
   for (const std::string& name : names) {
     if (unknown_names.size() >= kUnknownNamesMax) return;
     const std::string plain = loggable_name(name);
@@ -264,23 +285,24 @@ void GenerationDesk::post(Endpoint endpoint, std::string body, const ApiKey& key
     return;
   }
   const std::size_t bytes = body.size();
+  TaskQueue& queue = may_need_grammar(body) ? state.grammar_queue : state.queue;
   auto task = [&state, job = Job{endpoint, std::move(body), key.name, Clock::now(), channel}] {
     state.answer(job);
   };
-  if (state.queue.post(key.name, bytes, std::move(task))) return;
-  const TaskQueue::Load load = state.queue.load();
+  if (queue.post(key.name, bytes, std::move(task))) return;
+  const TaskQueue::Load load = queue.load();
   const Limits& limits = context.limits;
   context.sender.send_error(
       endpoint, *channel,
       {429, "queue_full",
        fmt::format("{} requests of {} bytes together wait to be read, and this one has {} "
                    "bytes: expected at most {} requests of {} bytes",
-                   load.tasks, load.bytes, bytes, limits.waiting_bodies_max,
-                   limits.waiting_full_bodies_max * limits.body_bytes_max)});
+                   load.tasks, load.bytes, bytes, limits.waiting_bodies_max, state.bytes_max())});
 }
 
 void GenerationDesk::finish() {
   state_->queue.finish();
+  state_->grammar_queue.finish();
   state_->live.cancel_and_wait();
 }
 

@@ -1,5 +1,5 @@
-// From the bytes of a request that needs reading to a reply under way: a queue in front of the
-// prepare thread, and behind it the engine.
+// From the bytes of a request that needs reading to a reply under way: queues in front of the
+// prepare threads, and behind it the engine.
 #pragma once
 #include <atomic>
 #include <memory>

@@ -1,4 +1,4 @@
-// The prepare thread's work.
+// The prepare threads' work.
 #include "api/prepare.h"
 
 #include <algorithm>

@@ -37,7 +37,7 @@ struct ServiceRequest {
 
 class Service {
  public:
-  // `bundle` and `engine` must outlive the service. Starts the prepare thread.
+  // `bundle` and `engine` must outlive the service. Starts the prepare threads.
   Service(const Bundle& bundle, Engine& engine, ServiceOptions options);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -45,7 +45,7 @@ class Service {
 
   const ServiceOptions& options() const;
 
-  // Any thread. Never blocks: heavy work goes to the prepare thread, generation to the engine.
+  // Any thread. Never blocks: heavy work goes to the prepare threads, generation to the engine.
   // Every request gets a ReplyHead and a ReplyEnd on its channel, errors included (OpenAI's error
   // form).
   void handle(ServiceRequest request, std::shared_ptr<StreamChannel> channel);

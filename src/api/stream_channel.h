@@ -1,5 +1,5 @@
 // One reply on its way from the threads that make it to the connection that sends it.
-// Producers: the prepare thread, then the engine thread. Consumer: the I/O thread. Either side may
+// Producers: a prepare thread, then the engine thread. Consumer: the I/O thread. Either side may
 // end first, so the channel is shared between them (the house's only shared_ptr).
 #pragma once
 #include <atomic>

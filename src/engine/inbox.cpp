@@ -18,7 +18,6 @@ bool Inbox::Notes::is_empty() const {
 
 // mutex_ is held.
 bool Inbox::has_room_for(std::span<const GenerationRequest> requests) const {
-  if (requests.size() > requests_max_) return false;
   if (requests_ + requests.size() <= requests_max_) return true;
   return std::ranges::none_of(requests, [&](const GenerationRequest& request) {
     return requests_by_tenant_.contains(request.scope.tenant);
@@ -30,6 +29,13 @@ Result<std::vector<RequestId>> Inbox::submit_all(std::vector<GenerationRequest> 
   if (!failure_.empty()) return reprise::fail(Errc::io, "the engine failed: " + failure_);
   if (is_closed_) {
     return reprise::fail(Errc::cancelled, "the server is stopping and accepts no new requests");
+  }
+  if (requests.size() > requests_max_) {  // waiting would not help
+    return reprise::fail(Errc::invalid_argument,
+                         fmt::format("n: got {} replies, expected at most {}: so many may run and "
+                                     "wait together",
+                                     requests.size(), requests_max_),
+                         "n");
   }
   if (!has_room_for(requests)) {
     refused_full_ += requests.size();

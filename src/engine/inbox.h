@@ -47,7 +47,7 @@ class Inbox {
   };
 
   // Errors: cancelled (the server is stopping), exhausted (both numbers), io (the engine failed).
-  // All or none. More than `requests_max` are refused whatever runs.
+  // All or none. More than `requests_max` are invalid: they never fit.
   Result<std::vector<RequestId>> submit_all(std::vector<GenerationRequest> requests);
   void cancel(RequestId id);
   void cancel_all();

@@ -341,15 +341,16 @@ TEST_F(ServiceTest, ClientLeavesWithSeveralChoices) {
   }
 }
 
-// All or none: where one choice finds no room, none runs, and the client gets one answer.
+// All or none: where they can never run and wait together, none runs, and the client gets one
+// answer that does not ask it to come again.
 TEST_F(ServiceTest, ChoicesAreRefusedTogether) {
   EngineOptions options;
   options.sequences_max = 1;
   options.queue_max = 2;
   start({}, options, {});
   const Reply refused = chat(chat_body("go on", R"(,"n":100)"));
-  EXPECT_EQ(refused.head.status, 429);
-  EXPECT_EQ(refused.error_code(), "queue_full");
+  EXPECT_EQ(refused.head.status, 400);
+  EXPECT_EQ(refused.error_code(), "invalid_value");
   EXPECT_EQ(refused.ends, 1);
   EXPECT_EQ(engine->stats().requests, 0u);
   EXPECT_EQ(chat(chat_body("hi", R"(,"max_tokens":1)")).head.status, 200);
