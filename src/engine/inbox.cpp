@@ -32,10 +32,9 @@ Result<std::vector<RequestId>> Inbox::submit_all(std::vector<GenerationRequest> 
   }
   if (requests.size() > requests_max_) {  // waiting would not help
     return reprise::fail(Errc::invalid_argument,
-                         fmt::format("n: got {} replies, expected at most {}: so many may run and "
-                                     "wait together",
-                                     requests.size(), requests_max_),
-                         "n");
+                         fmt::format("got {} requests at once, expected at most {}: so many may "
+                                     "run and wait together",
+                                     requests.size(), requests_max_));
   }
   if (!has_room_for(requests)) {
     refused_full_ += requests.size();

@@ -1,4 +1,4 @@
-// The sampler: weights, the total order as far as it is needed, one draw.
+// The sampler: weights along the total order, filters, one draw.
 #include <algorithm>
 #include <limits>
 
@@ -12,15 +12,6 @@ namespace {
 
 constexpr std::size_t kFirstRanked = 128;  // nearly always as far as a draw walks
 
-float exponent_of(float logit, float largest, double temperature) {
-  return static_cast<float>((static_cast<double>(logit) - static_cast<double>(largest)) /
-                            temperature);
-}
-
-double weight_of(float logit, float largest, double temperature) {
-  return static_cast<double>(kernels::exp_f32(exponent_of(logit, largest, temperature)));
-}
-
 // Uniform in [0, 1): the upper 53 bits.
 double unit_interval(std::uint64_t bits) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
@@ -33,67 +24,59 @@ double random_number(const SamplingParams& params, const SamplingPlace& place,
 
 }  // namespace
 
-// Makes candidates_ the first `count` of the total order, sorted: one pass with a bounded heap,
-// whose top is the worst candidate held. Blocks whose maximum is not above it are passed over: an
-// equal logit with a higher id is behind it.
-void Sampler::rank_first(std::span<const float> logits, std::size_t count) {
-  count = std::min(count, logits.size());
-  candidates_.clear();
-  if (count == 0) return;
-  constexpr auto kBlock = static_cast<std::size_t>(kernels::kMaximumBlock);
-  maxima_.resize((logits.size() + kBlock - 1) / kBlock);
-  kernels_->block_maxima(logits.data(), static_cast<int>(logits.size()), maxima_.data());
-  for (std::size_t block = 0; block < maxima_.size(); block++) {
-    if (candidates_.size() == count && maxima_[block] <= candidates_.front().logit) continue;
-    const std::size_t end = std::min((block + 1) * kBlock, logits.size());
-    for (std::size_t id = block * kBlock; id < end; id++) {
-      hold({logits[id], static_cast<TokenId>(id)}, count);
-    }
+// Weighs the first `count` of the total order.
+void Sampler::rank_first(const Row& row, std::size_t count) {
+  order_.rank(count);
+  const std::span<const TokenId> ids = order_.ids();
+  const std::size_t begin = weights_.size(), more = ids.size() - begin;
+  for (const TokenId id : ids.subspan(begin)) {
+    ids_.push_back(id);
+    exponents_.push_back(row.logits[static_cast<std::size_t>(id)]);
   }
-  std::sort(candidates_.begin(), candidates_.end());
+  float* const exponents = exponents_.data() + begin;
+  kernels_->scaled_exponents(exponents, static_cast<int>(more), row.largest, row.temperature,
+                             exponents);
+  weights_.insert(weights_.end(), exponents, exponents + more);
+  kernels_->exponentials(weights_.data() + begin, more);
 }
 
-// Into the heap of the best `count`.
-void Sampler::hold(Candidate candidate, std::size_t count) {
-  if (candidates_.size() < count) {
-    candidates_.push_back(candidate);
-    if (candidates_.size() == count) std::make_heap(candidates_.begin(), candidates_.end());
-  } else if (candidate < candidates_.front()) {
-    std::pop_heap(candidates_.begin(), candidates_.end());
-    candidates_.back() = candidate;
-    std::push_heap(candidates_.begin(), candidates_.end());
-  }
+// Of the token at `rank` of the total order; ranks more of them when a walk gets so far.
+double Sampler::weight_at(const Row& row, std::size_t rank) {
+  if (rank >= weights_.size()) rank_first(row, std::max(kFirstRanked, weights_.size() * 16));
+  return static_cast<double>(weights_[rank]);
 }
 
-// The candidate at `rank` of the total order; ranks more of the vocabulary when a walk gets so far.
-const Sampler::Candidate& Sampler::ranked(const Row& row, std::size_t rank) {
-  while (rank >= candidates_.size()) {
-    rank_first(row.logits, std::max(kFirstRanked, candidates_.size() * 32));
-  }
-  return candidates_[rank];
+// Makes row_exponents_ those of all tokens, by id.
+void Sampler::find_row_exponents(const Row& row) {
+  row_exponents_.resize(row.logits.size());
+  kernels_->scaled_exponents(row.logits.data(), static_cast<int>(row.logits.size()), row.largest,
+                             row.temperature, row_exponents_.data());
 }
 
 double Sampler::whole_weight(const Row& row) {
   const int count = static_cast<int>(row.logits.size());
   if (row.temperature == 1.0) return kernels_->sum_exp(row.logits.data(), count, row.largest);
-  exponents_.resize(row.logits.size());
-  kernels_->scaled_exponents(row.logits.data(), count, row.largest, row.temperature,
-                             exponents_.data());
-  return kernels_->sum_exp(exponents_.data(), count, 0);
+  find_row_exponents(row);
+  return kernels_->sum_exp(row_exponents_.data(), count, 0);
 }
 
 // Of tokens in proportion to their weights: log of their sum, less the entropy.
 double Sampler::mean_exponent(const Row& row, const Kept& kept) {
   double sum = 0;
-  const auto add = [&](float logit) {
-    const float exponent = exponent_of(logit, row.largest, row.temperature);
-    const float weight = kernels::exp_f32(exponent);
+  const auto add = [&](float weight, float exponent) {
     if (weight > 0) sum += static_cast<double>(weight) * static_cast<double>(exponent);
   };
   if (kept.end == row.logits.size()) {
-    for (const float logit : row.logits) add(logit);
+    find_row_exponents(row);
+    row_weights_ = row_exponents_;
+    kernels_->exponentials(row_weights_.data(), row_weights_.size());
+    for (std::size_t id = 0; id < row_weights_.size(); id++) {
+      add(row_weights_[id], row_exponents_[id]);
+    }
   } else {
-    for (std::size_t rank = kept.first; rank < kept.end; rank++) add(ranked(row, rank).logit);
+    for (std::size_t rank = kept.first; rank < kept.end; rank++) {
+      add(weights_[rank], exponents_[rank]);
+    }
   }
   return sum / kept.weight;
 }
@@ -103,70 +86,62 @@ Sampler::Kept Sampler::keep_top_k(const Row& row, int top_k) {
     return {.end = row.logits.size(), .weight = whole_weight(row)};
   }
   Kept kept{.end = static_cast<std::size_t>(top_k)};
-  rank_first(row.logits, kept.end);
-  for (const Candidate& candidate : candidates_) {
-    kept.weight += weight_of(candidate.logit, row.largest, row.temperature);
-  }
+  rank_first(row, kept.end);
+  for (std::size_t rank = 0; rank < kept.end; rank++) kept.weight += weight_at(row, rank);
   return kept;
 }
 
 // Along the total order exponents fall, so distances from the mean fall and then rise: the nearest
-// are taken by two walks from where they turn, upwards and downwards. Of those above, equally far
-// ones are taken together, because there the total order runs against the walk.
+// are taken by a walk upwards and one downwards from where they turn. Equally far ones above are
+// one group, taken in the total order, which runs against the walk; where the walk ends inside a
+// group, what was taken of it moves down to the rest.
 Sampler::Kept Sampler::keep_typical(const Row& row, const Kept& kept, double typical_p) {
   const double mean = mean_exponent(row, kept);
   const double enough = typical_p * kept.weight;
-  const auto exponent = [&](std::size_t rank) {
-    return exponent_of(ranked(row, rank).logit, row.largest, row.temperature);
-  };
-  const auto distance = [&](std::size_t rank) {
-    return __builtin_fabs(mean - static_cast<double>(exponent(rank)));
-  };
   const auto has_weight = [&](std::size_t rank) {
-    return rank < kept.end && kernels::exp_f32(exponent(rank)) > 0;
+    return rank < kept.end && weight_at(row, rank) > 0;
   };
-  std::size_t turn = 0;
-  while (has_weight(turn) && static_cast<double>(exponent(turn)) > mean) turn++;
-
-  std::vector<std::size_t> ranks;
+  const auto difference = [&](std::size_t rank) {  // of a token that was weighed
+    return mean - static_cast<double>(exponents_[rank]);
+  };
+  std::size_t below = 0;  // the next one down
+  while (has_weight(below) && difference(below) < 0) below++;
+  // [group, group_end) are equally far, those before `next` are taken; all before it are not.
+  std::size_t group = below, next = below, group_end = below;
   double mass = 0;
-  const auto take = [&](std::size_t rank) {
-    ranks.push_back(rank);
-    mass += weight_of(ranked(row, rank).logit, row.largest, row.temperature);
-  };
-  std::size_t above = turn, below = turn;  // [above, below) is taken
-  while ((above > 0 || has_weight(below)) && (ranks.empty() || mass < enough)) {
-    if (above > 0 && (!has_weight(below) || distance(above - 1) <= distance(below))) {
-      const std::size_t end = above;
-      const double same = distance(end - 1);
-      while (above > 0 && distance(above - 1) == same) above--;
-      for (std::size_t rank = above; rank < end && (ranks.empty() || mass < enough); rank++) {
-        take(rank);
-      }
-    } else {
-      take(below++);
+  do {
+    if (next == group_end && group > 0) {
+      group_end = group--;
+      while (group > 0 && difference(group - 1) == difference(group)) group--;
+      next = group;
     }
-  }
-  std::ranges::sort(ranks);
-  std::vector<Candidate> taken;
-  double weight = 0;
-  for (const std::size_t rank : ranks) {
-    taken.push_back(ranked(row, rank));
-    weight += weight_of(taken.back().logit, row.largest, row.temperature);
-  }
-  candidates_ = std::move(taken);
-  return {.end = candidates_.size(), .weight = weight};
+    const bool is_below = has_weight(below);
+    if (next == group_end && !is_below) break;
+    const bool is_up = next < group_end && (!is_below || -difference(next) <= difference(below));
+    mass += weight_at(row, is_up ? next++ : below++);
+  } while (mass < enough);
+
+  const auto move_taken = [&](auto& of_ranks) {
+    const auto at = [&](std::size_t rank) {
+      return of_ranks.begin() + static_cast<std::ptrdiff_t>(rank);
+    };
+    std::move_backward(at(group), at(next), at(group_end));
+  };
+  move_taken(ids_);
+  move_taken(weights_);
+  Kept typical{.first = group + (group_end - next), .end = below};
+  for (std::size_t rank = typical.first; rank < below; rank++)
+    typical.weight += weight_at(row, rank);
+  return typical;
 }
 
 // top_p and min_p in one walk: each keeps the beginning of the order.
 Sampler::Kept Sampler::keep_likely(const Row& row, const Kept& kept, double top_p, double min_p) {
   const double enough = top_p < 1.0 ? top_p * kept.weight : std::numeric_limits<double>::infinity();
-  const double least =
-      min_p * weight_of(ranked(row, kept.first).logit, row.largest, row.temperature);
+  const double least = min_p * weight_at(row, kept.first);
   Kept shorter{.first = kept.first, .end = kept.first};
   while (shorter.end < kept.end) {
-    const Candidate& candidate = ranked(row, shorter.end);
-    const double weight = weight_of(candidate.logit, row.largest, row.temperature);
+    const double weight = weight_at(row, shorter.end);
     const bool is_first = shorter.end == shorter.first;
     if (weight == 0 || (!is_first && weight < least)) break;
     shorter.weight += weight;
@@ -178,21 +153,23 @@ Sampler::Kept Sampler::keep_likely(const Row& row, const Kept& kept, double top_
 
 Sampler::Kept Sampler::pass_over_top(const Row& row, Kept kept, double threshold) {
   const double least = threshold * kept.weight;
-  const auto weight = [&](std::size_t rank) {
-    return weight_of(ranked(row, rank).logit, row.largest, row.temperature);
-  };
   const auto is_above = [&](std::size_t rank) {
-    return rank < kept.end && weight(rank) > 0 && weight(rank) >= least;
+    if (rank >= kept.end) return false;
+    const double weight = weight_at(row, rank);
+    return weight > 0 && weight >= least;
   };
   while (is_above(kept.first) && is_above(kept.first + 1)) {
-    kept.weight -= weight(kept.first);
+    kept.weight -= weight_at(row, kept.first);
     kept.first++;
   }
   return kept;
 }
 
 TokenId Sampler::draw(const Row& row, const SamplingParams& params, const SamplingPlace& place) {
-  candidates_.clear();
+  order_.start(row.logits);
+  ids_.clear();
+  exponents_.clear();
+  weights_.clear();
   Kept kept = keep_top_k(row, params.top_k);
   if (params.typical_p < 1.0) kept = keep_typical(row, kept, params.typical_p);
   if (params.top_p < 1.0 || params.min_p > 0.0) {
@@ -206,15 +183,14 @@ TokenId Sampler::draw(const Row& row, const SamplingParams& params, const Sampli
   double passed = 0;
   // The first one has a weight. Sums of two orders differ in their last bits: when the walk ends
   // before the target the last one with a weight is taken.
-  TokenId chosen = ranked(row, kept.first).id;
+  std::size_t chosen = kept.first;
   for (std::size_t rank = kept.first; rank < kept.end && passed <= target; rank++) {
-    const Candidate& candidate = ranked(row, rank);
-    const double weight = weight_of(candidate.logit, row.largest, row.temperature);
+    const double weight = weight_at(row, rank);
     if (weight == 0) break;
     passed += weight;
-    chosen = candidate.id;
+    chosen = rank;
   }
-  return chosen;
+  return ids_[chosen];
 }
 
 std::optional<SampledToken> Sampler::sample(std::span<const float> logits,
@@ -242,9 +218,12 @@ SampledToken Sampler::judge(std::span<const float> logits, TokenId id, int top_l
         std::max(exact, static_cast<double>(std::numeric_limits<float>::lowest())));
   };
   SampledToken judged{.id = id, .logprob = logprob(logits[static_cast<std::size_t>(id)])};
-  rank_first(logits, static_cast<std::size_t>(top_logprobs));
-  for (const Candidate& candidate : candidates_) {
-    judged.top.push_back({candidate.id, logprob(candidate.logit)});
+  order_.start(logits);
+  order_.rank(static_cast<std::size_t>(top_logprobs));
+  const std::span<const TokenId> ids = order_.ids();
+  for (const TokenId top :
+       ids.first(std::min(ids.size(), static_cast<std::size_t>(top_logprobs)))) {
+    judged.top.push_back({top, logprob(logits[static_cast<std::size_t>(top)])});
   }
   return judged;
 }

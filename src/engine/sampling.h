@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "engine/logit_editor.h"
 #include "engine/sampling_params.h"
+#include "engine/token_order.h"
 #include "kernels/kernels.h"
 
 namespace reprise {
@@ -50,7 +51,7 @@ struct SampledToken {
 // another for XTC.
 class Sampler {
  public:
-  explicit Sampler(const kernels::KernelTable& kernels) : kernels_(&kernels) {}
+  explicit Sampler(const kernels::KernelTable& kernels) : kernels_(&kernels), order_(kernels) {}
 
   // nullopt: nothing may follow, edits left nothing. Logprobs are of the row as it came.
   std::optional<SampledToken> sample(std::span<const float> logits, const SamplingParams& params,
@@ -59,28 +60,21 @@ class Sampler {
   SampledToken judge(std::span<const float> logits, TokenId id, int top_logprobs);
 
  private:
-  struct Candidate {
-    float logit = 0;
-    TokenId id = 0;
-    bool operator<(const Candidate& other) const {  // the total order: better comes first
-      return logit > other.logit || (logit == other.logit && id < other.id);
-    }
-  };
   // The row as it is sampled from.
   struct Row {
     std::span<const float> logits;
     float largest = 0;
     double temperature = 1;
   };
-  // Ranks [first, end) of the total order stay, or of what typical_p made of it.
+  // Ranks [first, end) of the total order stay.
   struct Kept {
     std::size_t first = 0, end = 0;
     double weight = 0;  // their sum
   };
 
-  const Candidate& ranked(const Row& row, std::size_t rank);
-  void rank_first(std::span<const float> logits, std::size_t count);
-  void hold(Candidate candidate, std::size_t count);
+  void rank_first(const Row& row, std::size_t count);
+  double weight_at(const Row& row, std::size_t rank);
+  void find_row_exponents(const Row& row);
   double whole_weight(const Row& row);
   double mean_exponent(const Row& row, const Kept& kept);
   Kept keep_top_k(const Row& row, int top_k);
@@ -91,11 +85,11 @@ class Sampler {
 
   const kernels::KernelTable* kernels_;
   LogitEditor editor_;
-  // Scratch, reused: the first of the total order, sorted (all of what typical_p kept, after that);
-  // exponents of a temperature other than 1.
-  std::vector<Candidate> candidates_;
-  std::vector<float> exponents_;
-  std::vector<float> maxima_;  // of blocks of the row
+  TokenOrder order_;
+  // Scratch, reused. By rank, as far as the total order is known:
+  std::vector<TokenId> ids_;
+  std::vector<float> exponents_, weights_;
+  std::vector<float> row_exponents_, row_weights_;  // by id
 };
 
 }  // namespace reprise

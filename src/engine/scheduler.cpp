@@ -49,12 +49,14 @@ void Scheduler::step() {
   if (chunks.empty()) return;
   add_drafts(chunks);
 
-  std::span<const float> logits;
-  const std::vector<BatchEntry> entries = forward(chunks, logits);
-  const std::vector<std::optional<SampledToken>> first = sample_first_rows(chunks, entries, logits);
+  const Pass pass = forward(chunks);
+  std::span<const float> logits = pass.logits;
+  const std::vector<std::optional<SampledToken>> first =
+      sample_first_rows(chunks, pass.entries, logits);
+  observe_speed(chunks, pass.begin);
   for (std::size_t index = 0; index < chunks.size(); index++) {
-    const std::size_t size = static_cast<std::size_t>(entries[index].logit_rows) * vocabulary_;
-    finish_chunk(chunks[index], entries[index].finite_rows, first[index], logits.first(size));
+    const std::size_t size = static_cast<std::size_t>(pass.entries[index].logit_rows) * vocabulary_;
+    finish_chunk(chunks[index], pass.entries[index].finite_rows, first[index], logits.first(size));
     logits = logits.subspan(size);
   }
 }

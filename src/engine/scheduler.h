@@ -71,6 +71,12 @@ class Scheduler {
     FinishReason reason = FinishReason::stop;
     std::optional<Error> error = {};
   };
+  // What the forward pass of all chunks gave.
+  struct Pass {
+    std::vector<BatchEntry> entries = {};  // one a chunk
+    std::span<const float> logits = {};    // their rows, one after another
+    EngineClock::time_point begin = {};
+  };
   using SequenceList = std::vector<std::unique_ptr<Sequence>>;
   // What the plan grants a sequence.
   struct PlannedRows {
@@ -116,7 +122,9 @@ class Scheduler {
   // ---- scheduler_commit.cpp
   // Forwards all chunks; then each one's token is sampled, its rows committed, its blocks
   // published.
-  std::vector<BatchEntry> forward(std::span<const Chunk> chunks, std::span<const float>& logits);
+  Pass forward(std::span<const Chunk> chunks);
+  // A step's forward pass began then; its first rows are sampled now.
+  void observe_speed(std::span<const Chunk> chunks, EngineClock::time_point begin);
   // What follows each chunk, by its first row of logits.
   std::vector<std::optional<SampledToken>> sample_first_rows(std::span<const Chunk> chunks,
                                                              std::span<const BatchEntry> entries,
@@ -138,7 +146,7 @@ class Scheduler {
 
   // ---- scheduler_rows.cpp: what rows of logits are wanted for besides the next token.
   // Computes the masks of all that sample in this step, beside the forward pass.
-  void start_masks(std::span<const Chunk> chunks);
+  SideThread::Work start_masks(std::span<const Chunk> chunks);
   // Tells what the chunk's rows think of the prompt's tokens.
   void judge_prompt(const Chunk& chunk, std::span<const float> logits);
 

@@ -11,39 +11,50 @@
 #include "engine/scheduler.h"
 
 namespace reprise {
+namespace {
 
-std::vector<BatchEntry> Scheduler::forward(std::span<const Chunk> chunks,
-                                           std::span<const float>& logits) {
-  std::vector<BatchEntry> entries;
-  Position prefill_rows = 0, decode_rows = 0;
+double milliseconds_since(EngineClock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(EngineClock::now() - begin).count();
+}
+
+}  // namespace
+
+Scheduler::Pass Scheduler::forward(std::span<const Chunk> chunks) {
+  Pass pass;
   int decoding = 0, drafted = 0;
-  bool judges_prompt = false;
   for (const Chunk& chunk : chunks) {
     Sequence& sequence = *chunk.sequence;
     const std::span<const TokenId> tokens = sequence.tokens().subspan(
         static_cast<std::size_t>(sequence.offset()), static_cast<std::size_t>(chunk.rows));
-    entries.push_back({.cache = &sequence.cache,
-                       .tokens = chunk.drafted > 0 ? chunk.tokens : tokens,
-                       .logit_rows = chunk.logit_rows()});
-    judges_prompt = judges_prompt || chunk.judges_prompt;
-    (sequence.is_decoding() ? decode_rows : prefill_rows) += chunk.rows + chunk.drafted;
+    pass.entries.push_back({.cache = &sequence.cache,
+                            .tokens = chunk.drafted > 0 ? chunk.tokens : tokens,
+                            .logit_rows = chunk.logit_rows()});
     decoding += sequence.is_decoding() ? 1 : 0;
     drafted += chunk.drafted;
     count_forwarded(sequence, chunk.rows);
   }
-  const SideThread::WaitAtExit mask_wait(mask_thread_);
-  start_masks(chunks);
+  SideThread::Work masks = start_masks(chunks);
   if (options_.before_forward) options_.before_forward();
-  const EngineClock::time_point begin = EngineClock::now();
-  logits = decoder_.forward(entries);
-  const std::chrono::duration<double, std::milli> elapsed = EngineClock::now() - begin;
-  mask_thread_.wait();
-  // Logits of prompt rows cost what no other prefill row does.
-  if (!judges_prompt) speed_.observe(prefill_rows, decode_rows, elapsed.count());
-  if (prefill_rows == 0) step_costs_.observe(decoding, drafted, elapsed.count());
+  pass.begin = EngineClock::now();
+  pass.logits = decoder_.forward(pass.entries);
+  if (static_cast<std::size_t>(decoding) == chunks.size()) {
+    step_costs_.observe(decoding, drafted, milliseconds_since(pass.begin));
+  }
+  masks.wait();
   stats_.steps++;
   stats_.drafted_tokens += static_cast<std::uint64_t>(drafted);
-  return entries;
+  return pass;
+}
+
+// Clients feel the whole step: to the forward pass come masks that take longer, and a vocabulary to
+// sample from for each stream.
+void Scheduler::observe_speed(std::span<const Chunk> chunks, EngineClock::time_point begin) {
+  Position prefill_rows = 0, decode_rows = 0;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.judges_prompt) return;  // logits of prompt rows cost what no other prefill row does
+    (chunk.sequence->is_decoding() ? decode_rows : prefill_rows) += chunk.rows + chunk.drafted;
+  }
+  speed_.observe(prefill_rows, decode_rows, milliseconds_since(begin));
 }
 
 // Rows that became nothing are no service: neither the tenant nor anybody else gained by them.

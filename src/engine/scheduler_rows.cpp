@@ -9,13 +9,13 @@ namespace reprise {
 
 // The tokens that a mask follows are known before the forward pass, except those of drafts: their
 // masks come row by row, as they come true.
-void Scheduler::start_masks(std::span<const Chunk> chunks) {
+SideThread::Work Scheduler::start_masks(std::span<const Chunk> chunks) {
   std::vector<Sequence*> constrained;
   for (const Chunk& chunk : chunks) {
     if (chunk.samples() && chunk.sequence->needs_mask()) constrained.push_back(chunk.sequence);
   }
-  if (constrained.empty()) return;
-  mask_thread_.start([constrained = std::move(constrained)] {
+  if (constrained.empty()) return {};
+  return mask_thread_.start([constrained = std::move(constrained)] {
     for (Sequence* sequence : constrained) sequence->compute_mask();
   });
 }

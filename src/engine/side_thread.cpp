@@ -18,14 +18,14 @@ SideThread::~SideThread() {
   thread_.join();
 }
 
-void SideThread::start(std::function<void()> work) {
+SideThread::Work SideThread::start(std::function<void()> work) {
   CHECK(work != nullptr);
   if (!thread_.joinable()) {
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error&) {  // the system has none left: the work waits for nobody
       work();
-      return;
+      return {};
     }
   }
   {
@@ -34,10 +34,20 @@ void SideThread::start(std::function<void()> work) {
     work_ = std::move(work);
   }
   changed_.notify_all();
+  return Work(*this);
 }
 
-void SideThread::wait() {
+SideThread::Work::~Work() {
+  static_cast<void>(take_thrown());
+}
+
+void SideThread::Work::wait() {
   if (const std::exception_ptr thrown = take_thrown()) std::rethrow_exception(thrown);
+}
+
+std::exception_ptr SideThread::Work::take_thrown() {
+  SideThread* const thread = std::exchange(thread_, nullptr);
+  return thread != nullptr ? thread->take_thrown() : nullptr;
 }
 
 std::exception_ptr SideThread::take_thrown() {

@@ -8,7 +8,8 @@
 
 namespace reprise {
 
-// Used by one thread. Its own starts with the first work and sleeps between works.
+// Used by one thread, outlives its works. Its own starts with the first work and sleeps between
+// works.
 class SideThread {
  public:
   SideThread() = default;
@@ -16,22 +17,27 @@ class SideThread {
   SideThread& operator=(const SideThread&) = delete;
   ~SideThread();
 
-  // Nothing may be under way. What `work` refers to must live until wait() or the thread's end.
-  void start(std::function<void()> work);
-  // Until the work is done, if there is one; throws on what it threw (libraries do).
-  void wait();
-
-  // Waits at the end of its scope, however that is left; what the work threw is dropped there.
-  class WaitAtExit {
+  // Work that was started, or none. Its end of scope, however that is left, waits for it too; what
+  // the work threw is dropped there.
+  class [[nodiscard]] Work {
    public:
-    explicit WaitAtExit(SideThread& thread) : thread_(&thread) {}
-    WaitAtExit(const WaitAtExit&) = delete;
-    WaitAtExit& operator=(const WaitAtExit&) = delete;
-    ~WaitAtExit() { static_cast<void>(thread_->take_thrown()); }
+    Work() = default;
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+    ~Work();
+    // Until it is done; throws on what it threw (libraries do).
+    void wait();
 
    private:
-    SideThread* thread_;
+    friend SideThread;
+    explicit Work(SideThread& thread) : thread_(&thread) {}
+    std::exception_ptr take_thrown();
+
+    SideThread* thread_ = nullptr;  // null: nothing is under way
   };
+
+  // Nothing may be under way. What `work` refers to must live until it is done.
+  Work start(std::function<void()> work);
 
  private:
   void run();

@@ -117,6 +117,7 @@ struct KernelTable {
   bool (*all_finite)(const float* x, std::size_t count);
   // Sum of exp(x[i] - largest) in a written lane order, in double.
   double (*sum_exp)(const float* x, int count, float largest);
+  void (*exponentials)(float* x, std::size_t count);  // x = exp_f32(x)
   // out[b] = the largest of the b-th kMaximumBlock values of x (the last block may be shorter);
   // a NaN never wins (-infinity if all are).
   void (*block_maxima)(const float* x, int count, float* out);

@@ -32,6 +32,12 @@ struct Case {
   int top_logprobs = -1;
 };
 
+// At temperature 2 nearly all of the floor can be drawn.
+SamplingParams hot(SamplingParams params) {
+  params.temperature = 2;
+  return params;
+}
+
 // A few likely tokens over a wide floor, as models give them.
 std::vector<float> likely_row() {
   std::mt19937 random(1);
@@ -58,6 +64,15 @@ void measure() {
   const SamplingParams penalties{
       .repetition_penalty = 1.1, .frequency_penalty = 0.5, .presence_penalty = 0.5};
   const SamplingParams dry{.dry = {.multiplier = 0.8}};
+  const SamplingParams xtc{.xtc_probability = 1, .xtc_threshold = 0};
+  SamplingParams filters = xtc;
+  filters.top_k = 250'000;
+  filters.typical_p = filters.top_p = 0.9999;
+  filters.min_p = 0.000001;
+  SamplingParams everything = filters;
+  everything.repetition_penalty = 1.1;
+  everything.frequency_penalty = everything.presence_penalty = 0.5;
+  everything.dry.multiplier = 0.8;
   const Case cases[] = {{"greedy", {.temperature = 0}, place},
                         {"temperature 1", {}, place},
                         {"temperature 0.7", {.temperature = 0.7}, place},
@@ -70,7 +85,17 @@ void measure() {
                         {"mask of most tokens", {}, open},
                         {"typical_p 0.9", {.typical_p = 0.9}, place},
                         {"top_k 40, typical_p 0.9", {.top_k = 40, .typical_p = 0.9}, place},
-                        {"xtc", {.xtc_probability = 1}, place}};
+                        {"xtc", {.xtc_probability = 1}, place},
+                        {"2: draw", hot({}), place},
+                        {"2: top_k 100000", hot({.top_k = 100'000}), place},
+                        {"2: top_p 0.5", hot({.top_p = 0.5}), place},
+                        {"2: top_p 0.9999", hot({.top_p = 0.9999}), place},
+                        {"2: min_p 0.00001", hot({.min_p = 0.00001}), place},
+                        {"2: typical_p 0.5", hot({.typical_p = 0.5}), place},
+                        {"2: typical_p 0.9999", hot({.typical_p = 0.9999}), place},
+                        {"2: xtc_threshold 0", hot(xtc), place},
+                        {"2: all filters", hot(filters), place},
+                        {"2: all filters and edits", hot(everything), open}};
   Sampler sampler(*kernels::choose_kernels("").value());
   for (const Case& each : cases) {
     double least = std::numeric_limits<double>::infinity();

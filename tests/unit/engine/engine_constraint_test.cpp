@@ -128,6 +128,16 @@ TEST_P(EngineConstraint, TroubleInThePassWaitsForTheMasks) {
   EXPECT_LT(reply.tokens().size(), 4u);
 }
 
+// Streams wait for all of a step, so all of it counts where steps are planned: also what sampling
+// adds to the forward pass.
+TEST_P(EngineConstraint, StepsArePlannedByAllTheirTime) {
+  Harness harness(model());
+  Ask ask = constrained(64, 1, {.mask_ms = 100});
+  ask.max_tokens = 1;
+  harness.run(ask);
+  EXPECT_LE(harness.engine().stats().prefill_rows_per_second, 64 / 0.1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, EngineConstraint, ::testing::Values("gemma3", "llama"),
                          family_name);
 

@@ -3,6 +3,8 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,6 +21,7 @@ struct FakeGrammarOptions {
   std::vector<TokenId> stop_ids = {};  // may follow now and then
   int fails_in_mask_at = -1;           // after so many tokens
   int fails_in_advance_at = -1;
+  int mask_ms = 0;                  // so long a mask takes at least
   bool is_empty_at_length = false;  // in place of saying that it is complete: no token may follow
 };
 
@@ -28,6 +31,7 @@ class FakeGrammar final : public TokenConstraint {
 
   Status compute_mask() override {
     const Use use(*this);
+    std::this_thread::sleep_for(std::chrono::milliseconds(options_.mask_ms));
     EXPECT_FALSE(has_mask_) << "the newest mask is of this place";
     if (count_ == options_.fails_in_mask_at) return fail(Errc::exhausted, "the mask is too dear");
     mask_ = mask_of();

@@ -1,7 +1,6 @@
 // The thread beside the engine's: works in order, waits, what is thrown comes out at the wait.
 #include "engine/side_thread.h"
 
-#include <atomic>
 #include <stdexcept>
 #include <string>
 
@@ -12,16 +11,16 @@ namespace {
 
 TEST(SideThread, RunsOneWorkAfterAnotherOnAThreadOfItsOwn) {
   SideThread side;
-  side.wait();  // nothing is under way
+  SideThread::Work().wait();  // nothing is under way
   int sum = 0;
   std::thread::id first;
   for (int i = 1; i <= 1000; i++) {
-    side.start([&, i] {
+    SideThread::Work work = side.start([&, i] {
       sum += i;
       if (i == 1) first = std::this_thread::get_id();
       EXPECT_EQ(std::this_thread::get_id(), first);
     });
-    side.wait();
+    work.wait();
     ASSERT_EQ(sum, i * (i + 1) / 2);
   }
   EXPECT_NE(first, std::this_thread::get_id());
@@ -30,30 +29,34 @@ TEST(SideThread, RunsOneWorkAfterAnotherOnAThreadOfItsOwn) {
 TEST(SideThread, TellsWhatWasThrownOnce) {
   SideThread side;
   const auto start_throwing = [&] {
-    side.start([] { static_cast<void>(std::stoi("no number")); });
+    return side.start([] { static_cast<void>(std::stoi("no number")); });
   };
-  start_throwing();
-  EXPECT_THROW(side.wait(), std::invalid_argument);
-  side.wait();
-  std::atomic<bool> is_done = false;
-  start_throwing();
   {
-    const SideThread::WaitAtExit dropped(side);
+    SideThread::Work work = start_throwing();
+    EXPECT_THROW(work.wait(), std::invalid_argument);
+    work.wait();
   }
-  side.start([&] { is_done = true; });
   {
-    const SideThread::WaitAtExit waiting(side);
+    const SideThread::Work dropped = start_throwing();
   }
-  EXPECT_TRUE(is_done);
+  SideThread::Work next = side.start([] {});
+  next.wait();
 }
 
-TEST(SideThread, EndsWithWorkUnderWay) {
-  std::atomic<bool> is_done = false;
-  {
-    SideThread side;
-    side.start([&] { is_done = true; });
+TEST(SideThread, AScopeThatIsLeftWaitsForItsWork) {
+  SideThread side;
+  int done = 0;  // not atomic: the wait is what makes it safe to read
+  for (int i = 0; i < 200; i++) {
+    const auto leave = [&] {
+      const SideThread::Work work = side.start([&] {
+        std::this_thread::yield();
+        done++;
+      });
+      static_cast<void>(std::stoi("no number"));
+    };
+    EXPECT_THROW(leave(), std::invalid_argument);
+    ASSERT_EQ(done, i + 1);
   }
-  EXPECT_TRUE(is_done);
 }
 
 }  // namespace

@@ -36,6 +36,9 @@ TEST(Kernels, EveryTableIsComplete) {
     EXPECT_NE(table->argmax, nullptr);
     EXPECT_NE(table->all_finite, nullptr);
     EXPECT_NE(table->sum_exp, nullptr);
+    EXPECT_NE(table->exponentials, nullptr);
+    EXPECT_NE(table->block_maxima, nullptr);
+    EXPECT_NE(table->scaled_exponents, nullptr);
   }
 }
 

@@ -121,6 +121,9 @@ std::vector<Case> cases() {
       {"softcap",
        [](const KernelTable& t, float* x, const float*, std::size_t n) { t.softcap(x, 30.0f, n); },
        each_value([](float x, float) { return tanh_f32(x / 30.0f) * 30.0f; })},
+      {"exponentials",
+       [](const KernelTable& t, float* x, const float*, std::size_t n) { t.exponentials(x, n); },
+       each_value([](float x, float) { return exp_f32(x); })},
   };
 }
 
@@ -159,12 +162,16 @@ TEST(Rowwise, ElementaryLanesEqualTheirFunctionsOverTheWholeRange) {
     x.push_back(std::bit_cast<float>(bits));
     x.push_back(-x.back());
   }
-  std::vector<float> ones(x.size(), 1.0f), want_silu = x, want_tanh = x, want_gelu = x;
+  std::vector<float> ones(x.size(), 1.0f), want_silu = x, want_tanh = x, want_gelu = x,
+                                           want_exp = x;
+  for (float& v : want_exp) v = exp_f32(v);
   for (float& v : want_silu) v = v / (1.0f + exp_f32(-v));
   for (float& v : want_tanh) v = tanh_f32(v / 1.0f) * 1.0f;
   for (float& v : want_gelu) v = v * 0.5f * (1.0f + erf_f32(v * 0.70710678f));
   for (const KernelTable& table : tables()) {
-    std::vector<float> silu = x, tanh = x, gelu = x;
+    std::vector<float> silu = x, tanh = x, gelu = x, exponentials = x;
+    table.exponentials(exponentials.data(), exponentials.size());
+    EXPECT_EQ(first_difference(exponentials, want_exp), -1) << table.isa;
     table.gelu_multiply(gelu.data(), ones.data(), gelu.size());
     EXPECT_EQ(first_difference(gelu, want_gelu), -1) << table.isa;
     table.silu_multiply(silu.data(), ones.data(), silu.size());
