@@ -27,6 +27,7 @@ typedef enum TextStatus {
   TEXT_UNSUPPORTED = 3,       // well-formed, but not a thing this library does
   TEXT_PANIC = 4,             // a bug in the library
   TEXT_EXHAUSTED = 5,         // larger than a limit
+  TEXT_IO = 6,                // the operating system said no
 } TextStatus;
 
 // Bytes that the caller lends.

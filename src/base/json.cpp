@@ -31,6 +31,8 @@ class Builder {
   static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_key_size = static_cast<std::size_t>(-1);
 
+  explicit Builder(const JsonLimits& limits) : limits_(limits) {}
+
   JsonValue result;
   std::string complaint;
 
@@ -50,9 +52,9 @@ class Builder {
 
   bool on_key(json::string_view rest, std::size_t, error_code& error) {
     std::string key = take(rest);
-    if (key.find('\0') != std::string::npos) return complain("a NUL character in a name", error);
+    if (has_nul(key)) return complain("a NUL character in a name", error);
     Frame& frame = frames_.back();
-    if (frame.value.get_object().contains(key)) {
+    if (!limits_.takes_duplicates && frame.value.get_object().contains(key)) {
       return complain(fmt::format("the name \"{}\" twice in one object", quotable(key)), error);
     }
     frame.key = std::move(key);
@@ -61,7 +63,7 @@ class Builder {
 
   bool on_string(json::string_view rest, std::size_t, error_code& error) {
     const std::string text = take(rest);
-    if (text.find('\0') != std::string::npos) return complain("a NUL character in a string", error);
+    if (has_nul(text)) return complain("a NUL character in a string", error);
     return add(json::string(text));
   }
 
@@ -94,6 +96,9 @@ class Builder {
     std::string key;  // of the member that comes next
   };
 
+  bool has_nul(const std::string& text) const {
+    return !limits_.takes_nul && text.find('\0') != std::string::npos;
+  }
   bool complain(std::string what, error_code& error) {
     complaint = std::move(what);
     error = json::make_error_code(json::error::exception);
@@ -122,11 +127,12 @@ class Builder {
     } else if (Frame& frame = frames_.back(); frame.value.is_array()) {
       frame.value.get_array().push_back(std::move(value));
     } else {
-      frame.value.get_object().emplace(frame.key, std::move(value));
+      frame.value.get_object().insert_or_assign(frame.key, std::move(value));
     }
     return true;
   }
 
+  const JsonLimits& limits_;
   std::vector<Frame> frames_;
   std::string pending_;  // parts of the text or number being read
 };
@@ -276,7 +282,7 @@ Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
   }
   json::parse_options options;
   options.max_depth = limits.depth_max;
-  json::basic_parser<Builder> parser(options);
+  json::basic_parser<Builder> parser(options, limits);
   error_code error;
   const std::size_t read = parser.write_some(false, text.data(), text.size(), error);
   const Builder& builder = parser.handler();

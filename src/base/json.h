@@ -1,5 +1,5 @@
 // JSON, configured in one place: Boost.JSON values, with duplicate keys, depth, size, invalid UTF-8
-// and NUL bytes as errors.
+// and NUL bytes as errors, but for what limits permit.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -20,6 +20,8 @@ using JsonArray = boost::json::array;
 struct JsonLimits {
   std::size_t depth_max = 64;
   std::size_t bytes_max = std::size_t{16} << 20;
+  bool takes_duplicates = false;  // of several members with one name the last counts
+  bool takes_nul = false;         // \u0000 in names and strings
 };
 
 // Errors: invalid_argument; says what and at which byte; sizes and depths with what was got and

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "text/json_scanner.h"
+#include "text/schema_walk.h"
 
 namespace reprise {
 namespace {
@@ -12,53 +13,36 @@ constexpr std::string_view kCalls = "<atem:function_calls>";
 constexpr std::string_view kInvoke = "<atem:invoke name=\"", kInvokeEnd = "</atem:invoke>";
 constexpr std::string_view kParameter = "<atem:parameter name=\"";
 constexpr std::string_view kParameterEnd = "</atem:parameter>";
-constexpr int kSchemaDepthMax = 8;  // of alternatives within alternatives
 
-std::string_view kind_of(const JsonValue& value) {
-  if (value.is_string()) return "string";
-  if (value.is_bool()) return "boolean";
-  if (value.is_null()) return "null";
-  if (value.is_array()) return "array";
-  if (value.is_object()) return "object";
-  return value.is_double() ? "number" : "integer";
-}
-
-bool is_kind(const JsonValue& named, std::string_view kind) {
-  return named.is_string() &&
-         (named.get_string() == kind || (kind == "integer" && named.get_string() == "number"));
-}
-
-// Whether a schema lets values of a kind pass, as far as its types tell.
-bool accepts(const JsonObject& schema, std::string_view kind, int depth) {
-  if (const JsonValue* type = schema.if_contains("type")) {
-    if (!type->is_array()) return is_kind(*type, kind);
-    return std::ranges::any_of(type->get_array(),
-                               [&](const JsonValue& one) { return is_kind(one, kind); });
-  }
-  if (const JsonValue* values = schema.if_contains("enum"); values && values->is_array()) {
-    return std::ranges::any_of(values->get_array(),
-                               [&](const JsonValue& one) { return kind_of(one) == kind; });
-  }
-  if (const JsonValue* value = schema.if_contains("const")) return kind_of(*value) == kind;
-  if (depth == kSchemaDepthMax) return true;
-  for (const std::string_view name : {"anyOf", "oneOf"}) {
-    const JsonValue* choices = schema.if_contains(name);
-    if (choices == nullptr || !choices->is_array()) continue;
-    return std::ranges::any_of(choices->get_array(), [&](const JsonValue& one) {
-      return !one.is_object() || accepts(one.get_object(), kind, depth + 1);
-    });
-  }
-  return true;
+// Whether the text is one of the strings that a schema or one of its alternatives lists.
+bool is_listed_text(const JsonValue& root, const JsonValue& schema, std::string_view text) {
+  const JsonObject* object = without_references(root, schema).if_object();
+  if (object == nullptr) return false;
+  const JsonValue* constant = object->if_contains("const");
+  if (constant != nullptr && *constant == JsonValue(text)) return true;
+  const JsonValue* values = object->if_contains("enum");
+  if (values != nullptr && values->is_array() &&
+      std::ranges::find(values->get_array(), JsonValue(text)) != values->get_array().end())
+    return true;
+  const JsonValue* choices = object->if_contains("anyOf");
+  if (choices == nullptr || !choices->is_array()) return false;
+  return std::ranges::any_of(choices->get_array(), [&](const JsonValue& one) {
+    const JsonObject* inner = without_references(root, one).if_object();
+    return inner != nullptr && !inner->contains("anyOf") && is_listed_text(root, one, text);
+  });
 }
 
 }  // namespace
 
-std::string typed_value(std::string_view text, const JsonObject* schema) {
-  const auto value = parse_json(text);
-  const bool is_bare = value && !value->is_string();
-  const bool takes_it = schema == nullptr || (is_bare && accepts(*schema, kind_of(*value), 0));
-  const bool takes_text = schema == nullptr || accepts(*schema, "string", 0);
-  if (is_bare && (takes_it || !takes_text)) return std::string(text);
+std::string typed_value(std::string_view text, const JsonValue& root, const JsonValue* schema) {
+  const auto value = parse_json(text, kCallLimits);
+  bool is_bare = value && !value->is_string();
+  if (is_bare && schema != nullptr) {
+    // Where the schema takes neither, it is wrong as a string, too.
+    is_bare = may_be(root, *schema, kind_of(*value)) || !may_be(root, *schema, "string");
+    is_bare = is_bare && !is_listed_text(root, *schema, text);
+  }
+  if (is_bare) return std::string(text);
   std::string quoted;
   append_json_text(quoted, text);
   return quoted;
@@ -106,6 +90,7 @@ CallReader::Step AtemCallReader::in_name(char byte, std::string& name) {
   if (name.empty()) return Step::failed;
   if (!has_name_) {
     has_name_ = true;
+    take_schema();
     arguments_ = '{';
   }
   place_ = Place::after_name;
@@ -139,22 +124,28 @@ CallReader::Step AtemCallReader::in_value(char byte) {
   if (has_value_) arguments_ += ", ";
   has_value_ = true;
   append_json_text(arguments_, key_);
-  arguments_ += ": " + typed_value(value_, schema_of(key_));
+  arguments_ += ": " + typed_value(value_, root_, schema_of(key_));
   key_.clear();
   value_.clear();
   place_ = Place::body;
   return Step::more;
 }
 
-// Null: nothing is known of the argument.
-const JsonObject* AtemCallReader::schema_of(std::string_view key) const {
+void AtemCallReader::take_schema() {
   const auto& names = options_->tool_names;
   const auto index = static_cast<std::size_t>(std::ranges::find(names, name_) - names.begin());
-  if (index >= options_->tool_parameters.size()) return nullptr;
-  const JsonValue* properties = options_->tool_parameters[index].if_contains("properties");
-  if (properties == nullptr || !properties->is_object()) return nullptr;
-  const JsonValue* schema = properties->get_object().if_contains(key);
-  return schema != nullptr && schema->is_object() ? &schema->get_object() : nullptr;
+  if (index < options_->tool_parameters.size()) root_ = options_->tool_parameters[index];
+}
+
+// Null: nothing is known of the argument.
+const JsonValue* AtemCallReader::schema_of(std::string_view key) const {
+  const JsonObject* object = without_references(root_, root_).if_object();
+  if (object == nullptr) return nullptr;
+  const JsonValue* properties = object->if_contains("properties");
+  if (properties != nullptr && properties->is_object()) {
+    if (const JsonValue* schema = properties->get_object().if_contains(key)) return schema;
+  }
+  return object->if_contains("additionalProperties");
 }
 
 }  // namespace reprise

@@ -25,7 +25,8 @@ class AtemCallReader : public CallReader {
   Step in_name(char byte, std::string& name);
   Step in_body(char byte);
   Step in_value(char byte);
-  const JsonObject* schema_of(std::string_view key) const;
+  void take_schema();
+  const JsonValue* schema_of(std::string_view key) const;
 
   const ReplyParserOptions* options_;
   Place place_ = Place::start;
@@ -33,9 +34,11 @@ class AtemCallReader : public CallReader {
   std::string key_;
   std::string value_;
   bool has_value_ = false;
+  JsonValue root_;  // the function's schema; null: none is known
 };
 
-// The JSON text of an argument that was written bare, by its schema (null: none is known).
-std::string typed_value(std::string_view text, const JsonObject* schema);
+// The JSON text of an argument that was written bare, by its schema (null: none is known), a part
+// of `root`.
+std::string typed_value(std::string_view text, const JsonValue& root, const JsonValue* schema);
 
 }  // namespace reprise

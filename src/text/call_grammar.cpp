@@ -49,19 +49,16 @@ Result<JsonValue> checked_parameters(const ToolSpec& tool) {
   TRY_ASSIGN(JsonObject checked,
              checked_schema(schema, tool.is_strict ? SchemaKeywords::refuse_unknown
                                                    : SchemaKeywords::drop_unknown));
+  JsonObject& spelling = checked["x-guidance"].as_object();
+  spelling.erase("whitespace_pattern");
+  spelling["whitespace_flexible"] = false;
+  spelling["item_separator"] = ", ";
+  spelling["key_separator"] = ": ";
   return JsonValue(std::move(checked));
 }
 
 std::string one_of(const std::vector<std::string>& options) {
   return fmt::format("({})", fmt::join(options, " | "));
-}
-
-bool is_callable_in_python(const CheckedTool& tool) {
-  if (!is_python_name(tool.name)) return false;
-  const JsonValue* properties = tool.parameters.get_object().if_contains("properties");
-  return properties == nullptr ||
-         std::ranges::all_of(properties->get_object(),
-                             [](const auto& field) { return is_python_name(field.key()); });
 }
 
 }  // namespace
@@ -84,22 +81,26 @@ Result<std::vector<CheckedTool>> check_tools(std::span<const ToolSpec> tools) {
       return fail(parameters.error().code,
                   fmt::format("function {}: {}", tool.name, parameters.error().message));
     }
-    checked.push_back({tool.name, std::move(*parameters)});
+    checked.push_back({tool.name, std::move(*parameters), tool.is_strict});
   }
   return checked;
 }
 
+Status hold_to(const CheckedTool& tool, const std::string& loose) {
+  if (loose.empty() || !tool.is_strict) return {};
+  return fail(Errc::unsupported,
+              fmt::format("function {}: {} cannot be held to in the form of this model's calls, "
+                          "expected a function that is not strict, or a simpler schema",
+                          tool.name, loose));
+}
+
 std::string json_call(LarkWriter& writer, std::span<const CheckedTool> tools,
                       std::string_view arguments) {
-  // Some models say first that it is a function.
-  constexpr std::string_view kHead =
-      R"(/\{{[ \n]{{0,8}}("type": ?"function",[ \n]{{0,8}})?"name": ?"{}",[ \n]{{0,8}}"{}": ?/)";
-  const std::string tail = writer.terminal("TAIL", R"(/[ \n]{0,8}\}/)");
   std::vector<std::string> calls;
   for (const CheckedTool& tool : tools) {
-    const std::string head =
-        writer.terminal("HEAD", fmt::format(kHead, lark_escaped(tool.name), arguments));
-    calls.push_back(fmt::format("{} {} {}", head, writer.json(tool.parameters), tail));
+    if (writer.is_full()) break;
+    const std::string head = fmt::format(R"({{"name": "{}", "{}": )", tool.name, arguments);
+    calls.push_back(fmt::format("{} {} \"}}\"", lark_text(head), writer.json(tool.parameters)));
   }
   return one_of(calls);
 }
@@ -108,26 +109,28 @@ std::string python_calls(LarkWriter& writer, std::span<const CheckedTool> tools,
   // The bracket goes with the name: what begins so is no text.
   std::vector<std::string> first, further;
   for (const CheckedTool& tool : tools) {
-    if (!is_callable_in_python(tool)) continue;
+    if (writer.is_full()) break;
+    if (!is_python_name(tool.name)) continue;
     ValueGrammar values(writer, ValueSyntax::python, tool.parameters);
     const std::string fields = values.fields("=");
     values.finish();
+    if (values.has_odd_names() || !hold_to(tool, values.loose())) continue;
     const std::string rest = writer.new_rule("call", fmt::format("{} \")\"", fields));
     first.push_back(fmt::format("{} {}", lark_text("[" + tool.name + "("), rest));
-    further.push_back(fmt::format(
-        "{} {}", writer.terminal("HEAD", fmt::format("/, ?{}\\(/", lark_escaped(tool.name))),
-        rest));
+    further.push_back(fmt::format("{} {}", lark_text(", " + tool.name + "("), rest));
   }
   if (first.empty()) return {};
   return fmt::format("{} {} \"]\"", one_of(first), parallel ? one_of(further) + "*" : "");
 }
 
-std::string gemma4_call(LarkWriter& writer, std::span<const CheckedTool> tools) {
+Result<std::string> gemma4_call(LarkWriter& writer, std::span<const CheckedTool> tools) {
   std::vector<std::string> calls;
   for (const CheckedTool& tool : tools) {
+    if (writer.is_full()) break;
     ValueGrammar values(writer, ValueSyntax::gemma4, tool.parameters);
     const std::string fields = values.fields({});
     values.finish();
+    TRY(hold_to(tool, values.loose()));
     calls.push_back(
         fmt::format("{} {} \"}}\"", lark_text(fmt::format("call:{}{{", tool.name)), fields));
   }

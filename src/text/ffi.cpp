@@ -19,6 +19,8 @@ Errc code_of(TextStatus status) {
       return Errc::unsupported;
     case TEXT_EXHAUSTED:
       return Errc::exhausted;
+    case TEXT_IO:
+      return Errc::io;
   }
   CHECK(false);  // a success is no failure
 }

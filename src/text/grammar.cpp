@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -11,6 +12,8 @@
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
+
+#include <fmt/core.h>
 
 #include "text/ffi.h"
 
@@ -81,25 +84,39 @@ struct GrammarCompiler::State {
     if (builder.joinable()) builder.join();
   }
 
-  void prepare() {
-    const std::lock_guard lock(mutex);
-    if (has_begun) return;
-    has_begun = true;
-    builder = std::thread([this] {
-      Result<OwnedVocabulary> made = build();
-      const std::lock_guard built_lock(mutex);
-      vocabulary = std::move(made);
-      changed.notify_all();
-    });
+  // Under the lock: begins to build unless that is under way or done. What the system refused once
+  // is tried again.
+  Status begin() {
+    if (is_building || vocabulary) return {};
+    if (builder.joinable()) builder.join();  // it has told its failure and is at its end
+    try {
+      builder = std::thread([this] {
+        Result<OwnedVocabulary> made = build();
+        const std::lock_guard built_lock(mutex);
+        is_building = false;
+        if (made || made.error().code != Errc::io) {
+          vocabulary = std::move(made);
+        } else {
+          trouble = made.error();
+        }
+        changed.notify_all();
+      });
+    } catch (const std::exception& error) {
+      return fail(Errc::io, fmt::format("no thread to prepare grammars: {}", error.what()));
+    }
+    is_building = true;
+    return {};
   }
 
   Result<OwnedVocabulary> build() const;
+  Result<OwnedVocabulary> build_unguarded() const;
 
   // Waits for the builder.
   Result<const TextGrammarVocabulary*> wait() {
-    prepare();
     std::unique_lock lock(mutex);
-    changed.wait(lock, [this] { return vocabulary.has_value(); });
+    TRY(begin());
+    changed.wait(lock, [this] { return !is_building; });
+    if (!vocabulary) return std::unexpected(trouble);
     if (!vocabulary->has_value()) return std::unexpected(vocabulary->error());
     return vocabulary->value().get();
   }
@@ -111,11 +128,20 @@ struct GrammarCompiler::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::thread builder;
-  bool has_begun = false;
+  bool is_building = false;
+  Error trouble;                                      // of the system, when it was last tried
   std::optional<Result<OwnedVocabulary>> vocabulary;  // never changes once it is there
 };
 
 Result<OwnedVocabulary> GrammarCompiler::State::build() const {
+  try {
+    return build_unguarded();
+  } catch (const std::exception& error) {
+    return fail(Errc::io, fmt::format("the vocabulary for grammars: {}", error.what()));
+  }
+}
+
+Result<OwnedVocabulary> GrammarCompiler::State::build_unguarded() const {
   const auto size = static_cast<std::size_t>(vocabulary_size);
   std::vector<TextSlice> tokens(size);
   std::vector<std::uint8_t> special(size);
@@ -144,7 +170,9 @@ GrammarCompiler::GrammarCompiler(GrammarCompiler&&) noexcept = default;
 GrammarCompiler::~GrammarCompiler() = default;
 
 void GrammarCompiler::prepare() {
-  state_->prepare();
+  const std::lock_guard lock(state_->mutex);
+  // Who waits for it tries again, and is told.
+  (void)state_->begin();
 }
 
 Result<GrammarMatcher> GrammarCompiler::compile(std::string_view lark) {

@@ -55,7 +55,8 @@ class GrammarCompiler {
   // A grammar in llguidance's Lark dialect. Waits for the vocabulary. Schemas in it must have come
   // from checked_schema (text/json_schema.h): llguidance passes over keywords that it does not
   // know. Errors: invalid_argument (the grammar or a schema in it is wrong or contradicts itself;
-  // one line), unsupported (a keyword of JSON schema), exhausted (larger than the limits).
+  // one line), unsupported (a keyword of JSON schema), exhausted (larger than the limits), io (no
+  // thread or memory for it: the grammar is not at fault).
   Result<GrammarMatcher> compile(std::string_view lark);
 
  private:

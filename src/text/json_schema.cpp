@@ -14,6 +14,9 @@
 #include <fmt/core.h>
 
 #include "text/schema_alternatives.h"
+#include "text/schema_numbers.h"
+#include "text/schema_pattern.h"
+#include "text/schema_rewrite.h"
 
 namespace reprise {
 namespace {
@@ -22,8 +25,8 @@ constexpr std::size_t kBytesMax = std::size_t{256} << 10;
 constexpr int kDepthMax = 64;
 constexpr std::uint64_t kCountMax = 100'000;  // of items, properties, characters
 constexpr std::size_t kPropertiesMax = 1000;  // of one object: work grows with their square
-constexpr std::size_t kPatternBytesMax = 4096;
-constexpr int kPatternDepthMax = 50;
+// A pattern is a machine of so many states, and the count of minLength multiplies them.
+constexpr std::uint64_t kPatternWorkMax = 20'000;
 
 template <std::size_t n>
 bool is_one_of(std::string_view word, const std::array<std::string_view, n>& words) {
@@ -58,8 +61,8 @@ constexpr auto kAnnotations = std::to_array<std::string_view>({"$anchor",
                                                                "title",
                                                                "writeOnly",
                                                                "xml"});
-constexpr auto kNumbers = std::to_array<std::string_view>(
-    {"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"});
+constexpr auto kBounds =
+    std::to_array<std::string_view>({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"});
 constexpr auto kCounts = std::to_array<std::string_view>(
     {"maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"});
 constexpr auto kSchemas =
@@ -107,45 +110,51 @@ bool is_deeper_than(const JsonObject& object, int depth) {
       object, [depth](const auto& field) { return is_deeper_than(field.value(), depth - 1); });
 }
 
-// Walks a schema and all that it refers to, rewriting in place. Schemas are never moved while it
-// goes on: fields are only changed or marked for removal.
+// Walks a schema and all that it refers to.
 class Checker {
  public:
-  Checker(JsonValue& root, SchemaKeywords keywords) : root_(root), keywords_(keywords) {}
+  Checker(const JsonValue& root, SchemaKeywords keywords)
+      : root_(root), keywords_(keywords), rewriter_(root) {}
 
-  Status check_all() {
+  // The schema with all that is to be otherwise.
+  Result<JsonObject> checked() {
     open_.push_back({&root_, {}});
     while (!open_.empty()) {
-      auto [schema, place] = std::move(open_.back());
+      const auto [schema, place] = std::move(open_.back());
       open_.pop_back();
       if (!seen_.insert(schema).second) continue;
       TRY(check(*schema, place));
     }
-    for (const auto& [object, key] : dropped_) object->stable_erase(key);
-    return {};
+    TRY(check_identities());
+    TRY(check_alternatives());
+    return rewriter_.rewritten(kBytesMax);
   }
 
  private:
-  Status check(JsonValue& schema, const std::string& place) {
+  Status check(const JsonValue& schema, const std::string& place) {
     if (schema.is_bool()) return {};
-    JsonObject* object = schema.if_object();
+    const JsonObject* object = schema.if_object();
     if (object == nullptr)
       return fail_at(Errc::invalid_argument, place, "expected a schema (an object or a boolean)");
-    for (auto& field : *object) TRY(check_field(*object, field.key(), field.value(), place));
+    for (const auto& field : *object) TRY(check_field(*object, field.key(), field.value(), place));
     allow_null(*object);
-    return {};
+    TRY(check_bounds(*object, place));
+    TRY(check_length_of_pattern(*object, place));
+    return check_least_properties(*object, place);
   }
 
-  Status check_field(JsonObject& object, std::string_view key, JsonValue& value,
+  Status check_field(const JsonObject& object, std::string_view key, const JsonValue& value,
                      const std::string& place) {
     if (key == "$schema" || key == "x-guidance" || key == "nullable") {
       drop(object, key);
+    } else if (key == "$id" && &object != root_.if_object()) {
+      identities_.emplace_back(&object, place);
     } else if (is_one_of(key, kAnnotations) || key.starts_with("x-")) {
       // No grammar is held to them.
     } else if (key == "$ref") {
-      return check_reference(value, place);
+      return check_reference(object, value, place);
     } else if (is_one_of(key, kCounts)) {
-      return check_count(key, value, place);
+      return check_count(object, key, value, place);
     } else if (is_one_of(key, kSchemas)) {
       return check_schemas(key, value, place);
     } else if (is_one_of(key, kSchemaLists)) {
@@ -153,16 +162,18 @@ class Checker {
     } else if (is_one_of(key, kSchemaMaps)) {
       return check_map(key, value, place);
     } else if (key == "pattern") {
-      return check_pattern(value, place);
+      return check_pattern_of(object, value, place);
     } else if (key == "format") {
       return check_format(object, value, place);
     } else if (key == "enum" || key == "const") {
-      return check_constant(key, value, place);
+      return check_constant(object, key, value, place);
     } else if (key == "type" || key == "required") {
       return check_names(key, value, place);
-    } else if (is_one_of(key, kNumbers)) {
-      if (!value.is_number() && !(key.starts_with("exclusive") && value.is_bool()))
-        return fail_at(Errc::invalid_argument, place, fmt::format("{} must be a number", key));
+    } else if (is_one_of(key, kBounds)) {
+      // All of them together: check_bounds.
+    } else if (key == "multipleOf") {
+      if (!value.is_number() || value.to_number<double>() <= 0)
+        return fail_at(Errc::invalid_argument, place, "multipleOf must be a number above 0");
     } else if (asks_nothing(key, value)) {
       drop(object, key);
     } else {
@@ -184,11 +195,11 @@ class Checker {
     });
   }
 
-  void drop(JsonObject& object, std::string_view key) {
-    dropped_.emplace_back(&object, std::string(key));
+  void drop(const JsonObject& object, std::string_view key) {
+    rewriter_.edits_of(object).dropped.emplace(key);
   }
 
-  Status refuse(JsonObject& object, std::string_view key, const std::string& place,
+  Status refuse(const JsonObject& object, std::string_view key, const std::string& place,
                 const std::string& what) {
     if (keywords_ == SchemaKeywords::drop_unknown) {
       drop(object, key);
@@ -197,25 +208,52 @@ class Checker {
     return fail_at(Errc::unsupported, place, what + " is not supported");
   }
 
-  void later(JsonValue& schema, std::string place) {
+  void later(const JsonValue& schema, std::string place) {
     open_.emplace_back(&schema, std::move(place));
   }
 
-  Status check_reference(const JsonValue& value, const std::string& place) {
+  Status check_reference(const JsonObject& object, const JsonValue& value,
+                         const std::string& place) {
     if (!value.is_string()) return fail_at(Errc::invalid_argument, place, "$ref is no string");
     const std::string_view reference = value.get_string();
-    // The copy that is checked is ours to change.
-    auto* target = const_cast<JsonValue*>(resolve_reference(root_, reference));
+    const JsonValue* target = resolve_reference(root_, reference);
     if (target == nullptr) {
       return fail_at(
           Errc::invalid_argument, place,
           fmt::format("$ref \"{}\" names nothing in this schema", inside({}, reference)));
     }
+    has_reference_ = true;
+    TRY_ASSIGN(const std::vector<std::string> path, reference_path(reference));
+    rewriter_.edits_of(object).changed["$ref"] = rewriter_.plain_reference(path, *target);
     later(*target, std::string(reference.substr(0, 100)));
     return {};
   }
 
-  static Status check_count(std::string_view key, JsonValue& value, const std::string& place) {
+  // A reference below it would be meant relative to it.
+  Status check_identities() {
+    if (!has_reference_) return {};
+    for (const auto& [object, place] : identities_)
+      TRY(refuse(*object, "$id", place, "$id in a schema with $ref"));
+    return {};
+  }
+
+  // Only after the walk: by then all types are known.
+  Status check_alternatives() {
+    SchemaAlternatives alternatives(root_);
+    for (const auto& [object, place] : one_of_) {
+      bool are_apart = keywords_ == SchemaKeywords::drop_unknown;
+      if (!are_apart) {
+        Result<bool> found = alternatives.exclude_one_another(object->at("oneOf").get_array());
+        if (!found) return fail_at(found.error().code, place, found.error().message);
+        are_apart = *found;
+      }
+      if (are_apart) rewriter_.edits_of(*object).has_alternatives_apart = true;
+    }
+    return {};
+  }
+
+  Status check_count(const JsonObject& object, std::string_view key, const JsonValue& value,
+                     const std::string& place) {
     std::optional<std::uint64_t> count;
     if (value.is_uint64()) count = value.get_uint64();
     if (value.is_int64() && value.get_int64() >= 0)
@@ -231,35 +269,79 @@ class Checker {
       return fail_at(Errc::exhausted, place,
                      fmt::format("{} {}, expected at most {}", key, *count, kCountMax));
     }
-    value = *count;
+    if (value.is_double()) rewriter_.edits_of(object).changed[key] = *count;
     return {};
   }
 
-  Status check_schemas(std::string_view key, JsonValue& value, const std::string& place) {
-    if (JsonArray* list = value.if_array(); list != nullptr && key == "items") {
-      for (JsonValue& schema : *list) later(schema, inside(place, key));
+  // As inclusive ones, which llguidance holds to exactly.
+  Status check_bounds(const JsonObject& object, const std::string& place) {
+    if (std::ranges::none_of(kBounds, [&](std::string_view key) { return object.contains(key); }))
+      return {};
+    Result<JsonObject> bounds = inclusive_bounds(object);
+    if (!bounds) return fail_at(bounds.error().code, place, bounds.error().message);
+    drop(object, "exclusiveMinimum");
+    drop(object, "exclusiveMaximum");
+    for (const auto& bound : *bounds)
+      rewriter_.edits_of(object).changed[bound.key()] = bound.value();
+    return {};
+  }
+
+  static std::uint64_t count_in(const JsonObject& object, std::string_view key) {
+    const JsonValue* count = object.if_contains(key);
+    return count == nullptr ? 0 : count->to_number<std::uint64_t>();
+  }
+
+  Status check_length_of_pattern(const JsonObject& object, const std::string& place) {
+    const JsonValue* pattern = object.if_contains("pattern");
+    if (pattern == nullptr || !pattern->is_string()) return {};
+    const std::uint64_t length = count_in(object, "minLength");
+    if (length * pattern->get_string().size() <= kPatternWorkMax) return {};
+    return fail_at(Errc::exhausted, place,
+                   fmt::format("a pattern of {} bytes with minLength {}, expected a product of "
+                               "at most {}",
+                               pattern->get_string().size(), length, kPatternWorkMax));
+  }
+
+  // llguidance cannot keep a name that is not in `properties` from coming twice: one more than the
+  // required ones is certain, two may be the same.
+  Status check_least_properties(const JsonObject& object, const std::string& place) {
+    const std::uint64_t least = count_in(object, "minProperties");
+    const JsonValue* others = object.if_contains("additionalProperties");
+    if (others != nullptr && *others == false && !object.contains("patternProperties")) return {};
+    std::set<std::string_view> required;
+    if (const JsonValue* names = object.if_contains("required")) {
+      for (const JsonValue& name : names->get_array()) required.insert(name.get_string());
+    }
+    if (least <= required.size() + 1) return {};
+    return refuse(object, "minProperties", place,
+                  fmt::format("minProperties {} with {} required properties and others that may "
+                              "have any name",
+                              least, required.size()));
+  }
+
+  Status check_schemas(std::string_view key, const JsonValue& value, const std::string& place) {
+    if (const JsonArray* list = value.if_array(); list != nullptr && key == "items") {
+      for (const JsonValue& schema : *list) later(schema, inside(place, key));
     } else {
       later(value, inside(place, key));
     }
     return {};
   }
 
-  Status check_list(JsonObject& object, std::string_view key, JsonValue& value,
+  Status check_list(const JsonObject& object, std::string_view key, const JsonValue& value,
                     const std::string& place) {
-    JsonArray* list = value.if_array();
+    const JsonArray* list = value.if_array();
     if (list == nullptr || (list->empty() && key != "prefixItems"))
       return fail_at(Errc::invalid_argument, place,
                      fmt::format("{} must be an array of schemas", key));
     for (std::size_t i = 0; i < list->size(); i++)
       later((*list)[i], inside(place, fmt::format("{}[{}]", key, i)));
-    if (key == "oneOf" && !object.contains("anyOf") &&
-        (keywords_ == SchemaKeywords::drop_unknown || exclude_one_another(root_, *list)))
-      any_of_.push_back(&object);
+    if (key == "oneOf" && !object.contains("anyOf")) one_of_.emplace_back(&object, place);
     return {};
   }
 
-  Status check_map(std::string_view key, JsonValue& value, const std::string& place) {
-    JsonObject* map = value.if_object();
+  Status check_map(std::string_view key, const JsonValue& value, const std::string& place) {
+    const JsonObject* map = value.if_object();
     if (map == nullptr)
       return fail_at(Errc::invalid_argument, place, fmt::format("{} must be an object", key));
     properties_work_ += map->size() * map->size();
@@ -269,56 +351,43 @@ class Checker {
                                  "object, or fewer in several",
                                  map->size(), kPropertiesMax));
     }
-    for (auto& field : *map) {
-      if (key == "patternProperties") TRY(check_pattern_text(field.key(), place));
+    for (const auto& field : *map) {
+      if (key == "patternProperties") {
+        const Status checked = check_pattern(field.key());
+        if (!checked) return fail_at(checked.error().code, place, checked.error().message);
+      }
       later(field.value(), inside(inside(place, key), field.key()));
     }
     return {};
   }
 
-  static Status check_pattern(const JsonValue& value, const std::string& place) {
+  Status check_pattern_of(const JsonObject& object, const JsonValue& value,
+                          const std::string& place) {
     if (!value.is_string()) return fail_at(Errc::invalid_argument, place, "pattern is no string");
-    return check_pattern_text(value.get_string(), place);
+    const Status checked = check_pattern(value.get_string());
+    if (checked) return {};
+    const Error& error = checked.error();
+    if (error.code == Errc::unsupported && keywords_ == SchemaKeywords::drop_unknown) {
+      drop(object, "pattern");
+      return {};
+    }
+    return fail_at(error.code, place, error.message);
   }
 
-  // Brackets are counted whether escaped or not: nobody writes 50 of them.
-  static Status check_pattern_text(std::string_view pattern, const std::string& place) {
-    if (pattern.size() > kPatternBytesMax) {
-      return fail_at(Errc::exhausted, place,
-                     fmt::format("a pattern of {} bytes, expected at most {}", pattern.size(),
-                                 kPatternBytesMax));
-    }
-    int depth = 0;
-    bool is_escape = false;
-    for (const char letter : pattern) {
-      is_escape = letter == '\\' && !is_escape;
-      depth += letter == '(' ? 1 : letter == ')' ? -1 : 0;
-      if (depth > kPatternDepthMax) {
-        return fail_at(Errc::exhausted, place,
-                       fmt::format("a pattern with more than {} nested groups", kPatternDepthMax));
-      }
-    }
-    // llguidance would drop the backslash.
-    if (is_escape) {
-      return fail_at(Errc::invalid_argument, place, "a pattern that ends within an escape");
-    }
-    return {};
-  }
-
-  Status check_format(JsonObject& object, const JsonValue& value, const std::string& place) {
+  Status check_format(const JsonObject& object, const JsonValue& value, const std::string& place) {
     if (!value.is_string()) return fail_at(Errc::invalid_argument, place, "format is no string");
     const std::string_view format = value.get_string();
     if (is_one_of(format, kFormats)) return {};
     return refuse(object, "format", place, fmt::format("format \"{}\"", inside({}, format)));
   }
 
-  static Status check_constant(std::string_view key, const JsonValue& value,
-                               const std::string& place) {
-    if (key == "const") return {};
+  Status check_constant(const JsonObject& object, std::string_view key, const JsonValue& value,
+                        const std::string& place) {
     const JsonArray* list = value.if_array();
-    if (list == nullptr || list->empty())
+    if (key == "enum" && (list == nullptr || list->empty()))
       return fail_at(Errc::invalid_argument, place, "enum must be an array with a value in it");
-    return {};
+    if (!has_inexact_number(value)) return {};
+    return refuse(object, key, place, fmt::format("{} with a number beyond 2^53 - 1", key));
   }
 
   static Status check_names(std::string_view key, const JsonValue& value,
@@ -333,115 +402,64 @@ class Checker {
   }
 
   // OpenAPI's way to say that null is a value, too.
-  static void allow_null(JsonObject& object) {
+  void allow_null(const JsonObject& object) {
     const JsonValue* nullable = object.if_contains("nullable");
-    JsonValue* type = object.if_contains("type");
+    const JsonValue* type = object.if_contains("type");
     if (nullable == nullptr || *nullable != true || type == nullptr || !type->is_string()) return;
-    *type = JsonArray{*type, "null"};
+    rewriter_.edits_of(object).changed["type"] = JsonArray{*type, "null"};
   }
 
- public:
-  // After check_all: these name their alternatives oneOf, which llguidance does not do.
-  const std::vector<JsonObject*>& any_of() const { return any_of_; }
-
- private:
-  JsonValue& root_;
+  const JsonValue& root_;
   SchemaKeywords keywords_;
-  std::vector<std::pair<JsonValue*, std::string>> open_;
+  SchemaRewriter rewriter_;
+  std::vector<std::pair<const JsonValue*, std::string>> open_;
   std::set<const JsonValue*> seen_;
-  std::vector<std::pair<JsonObject*, std::string>> dropped_;
-  std::vector<JsonObject*> any_of_;
+  std::vector<std::pair<const JsonObject*, std::string>> one_of_;
+  std::vector<std::pair<const JsonObject*, std::string>> identities_;
+  bool has_reference_ = false;
   std::size_t properties_work_ = 0;
 };
 
 }  // namespace
 
 const JsonValue* resolve_reference(const JsonValue& root, std::string_view reference) {
-  if (reference == "#" || reference == "#/") return &root;
-  if (!reference.starts_with("#/")) return nullptr;
+  const Result<std::vector<std::string>> path = reference_path(reference);
+  if (!path) return nullptr;
   const JsonValue* value = &root;
-  for (std::string_view rest = reference.substr(2); value != nullptr;) {
-    const std::size_t end = std::min(rest.find('/'), rest.size());
-    const std::string_view name = rest.substr(0, end);
+  for (const std::string& name : *path) {
     if (const JsonObject* object = value->if_object()) {
       value = object->if_contains(name);
     } else if (const JsonArray* array = value->if_array()) {
       std::size_t index = array->size();
-      const auto [last, trouble] = std::from_chars(name.begin(), name.end(), index);
-      const bool is_index = trouble == std::errc{} && last == name.end() && index < array->size();
+      const char* end = name.data() + name.size();
+      const auto [last, trouble] = std::from_chars(name.data(), end, index);
+      const bool is_index = trouble == std::errc{} && last == end && index < array->size();
       value = is_index ? &(*array)[index] : nullptr;
     } else {
       value = nullptr;
     }
-    if (end == rest.size()) break;
-    rest.remove_prefix(end + 1);
+    if (value == nullptr) return nullptr;
   }
   return value;
-}
-
-namespace {
-
-// Moves what references name from the root to "$root" in it. True: there was one.
-bool move_references(JsonValue& value) {
-  bool found = false;
-  if (JsonArray* array = value.if_array()) {
-    for (JsonValue& item : *array) found |= move_references(item);
-  } else if (JsonObject* object = value.if_object()) {
-    for (auto& field : *object) {
-      if (field.key() != "$ref" || !field.value().is_string()) {
-        found |= move_references(field.value());
-        continue;
-      }
-      const std::string_view name = field.value().get_string();
-      field.value() = "#/$root" + std::string(name == "#/" ? "" : name.substr(1));
-      found = true;
-    }
-  }
-  return found;
-}
-
-}  // namespace
-
-JsonValue subschema(const JsonValue& root, const JsonValue& schema) {
-  if (schema.is_bool()) return schema;
-  JsonObject made = schema.get_object();
-  JsonValue moved = schema;
-  if (move_references(moved)) {
-    JsonValue moved_root = root;
-    move_references(moved_root);
-    made = {{"$ref", "#/$schema_here"},
-            {"$schema_here", std::move(moved)},
-            {"$root", std::move(moved_root)}};
-  }
-  made["x-guidance"] = root.get_object().at("x-guidance");
-  return made;
 }
 
 Result<JsonObject> checked_schema(const JsonObject& schema, SchemaKeywords keywords) {
   if (is_deeper_than(schema, kDepthMax)) {
     return fail(Errc::exhausted, fmt::format("schema: nested deeper than {} levels", kDepthMax));
   }
-  JsonValue root = schema;
-  std::string text = to_json(root);
+  const JsonValue root = schema;
+  const std::string text = to_json(root);
   if (text.size() > kBytesMax) {
     return fail(Errc::exhausted,
                 fmt::format("schema: {} bytes, expected at most {}", text.size(), kBytesMax));
   }
-  Checker checker(root, keywords);
-  TRY(checker.check_all());
-  // A reference into a list that is renamed would point nowhere: llguidance says so.
-  for (JsonObject* object : checker.any_of()) {
-    JsonValue list = std::move(object->at("oneOf"));
-    object->stable_erase("oneOf");
-    object->emplace("anyOf", std::move(list));
-  }
-  JsonObject& checked = root.get_object();
+  TRY_ASSIGN(JsonObject checked, Checker(root, keywords).checked());
   // "\u0061" must not pass for a name that "a" may not have; only control characters need \u.
   const bool needs_escapes = text.find("\\u00") != std::string::npos;
   checked["x-guidance"] =
       JsonObject{{"whitespace_pattern", kWhiteSpace},
                  {"json_allowed_escapes", needs_escapes ? "nrbtf\\\"u" : "nrbtf\\\""}};
-  return std::move(checked);
+  return checked;
 }
 
 }  // namespace reprise

@@ -23,7 +23,4 @@ Result<JsonObject> checked_schema(const JsonObject& schema, SchemaKeywords keywo
 // What a $ref of `root`'s schemas points to ("#", "#/$defs/name"). Null: nothing.
 const JsonValue* resolve_reference(const JsonValue& root, std::string_view reference);
 
-// One of a checked schema's schemas as a schema of its own, for llguidance.
-JsonValue subschema(const JsonValue& root, const JsonValue& schema);
-
 }  // namespace reprise

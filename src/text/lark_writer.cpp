@@ -6,6 +6,11 @@
 #include <fmt/core.h>
 
 namespace reprise {
+namespace {
+
+constexpr std::size_t kBytesMax = std::size_t{2} << 20;  // as text-ffi compiles
+
+}  // namespace
 
 std::string lark_text(std::string_view text) {
   std::string quoted;
@@ -34,7 +39,16 @@ std::string lark_escaped(std::string_view text) {
 }
 
 void LarkWriter::rule(std::string_view name, std::string_view body) {
-  text_ += fmt::format("{}: {}\n", name, body);
+  is_full_ = is_full_ || text_.size() + body.size() > kBytesMax;
+  if (!is_full_) text_ += fmt::format("{}: {}\n", name, body);
+}
+
+Result<std::string> LarkWriter::take() {
+  if (is_full_) {
+    return fail(Errc::exhausted,
+                fmt::format("schemas whose grammar is larger than {} bytes", kBytesMax));
+  }
+  return std::move(text_);
 }
 
 std::string LarkWriter::new_name(std::string_view stem) {
@@ -48,6 +62,7 @@ std::string LarkWriter::new_rule(std::string_view stem, std::string_view body) {
 }
 
 std::string LarkWriter::terminal(std::string_view stem, std::string_view body) {
+  if (is_full_) return new_name(stem);
   const auto [place, is_new] = by_body_.try_emplace(std::string(body));
   if (is_new) place->second = new_rule(stem, body);  // a name in capitals makes it a terminal
   return place->second;
@@ -67,6 +82,7 @@ std::string LarkWriter::mark(std::string_view spelling) const {
 // A text, not empty, as a terminal.
 std::string LarkWriter::text(std::string_view spelling, const Without& without) {
   std::string body = fmt::format(R"(/[^\x00]{}/)", without.length);
+  if (!without.pattern.empty()) body += fmt::format(" & /({})/", without.pattern);
   if (!is_special(spelling)) body += fmt::format(" & ~/(?s:.*){}(?s:.*)/", lark_escaped(spelling));
   if (!without.inside.empty()) body += fmt::format(" & ~/(?s:.*)({})(?s:.*)/", without.inside);
   if (!without.at_start.empty()) body += fmt::format(" & ~/({})(?s:.*)/", without.at_start);
@@ -85,6 +101,7 @@ std::string LarkWriter::text_without(std::string_view spelling, const Without& w
 }
 
 std::string LarkWriter::json(const JsonValue& schema) {
+  if (is_full_) return new_name("json");
   const auto [place, is_new] = by_body_.try_emplace("%json " + to_json(schema));
   if (is_new) place->second = new_rule("json", place->first);
   return place->second;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "text/tokenizer.h"
 
@@ -17,11 +18,13 @@ std::string lark_text(std::string_view text);
 // A text inside a regular expression between slashes.
 std::string lark_escaped(std::string_view text);
 
-// What a text does not have, as regular expressions; and how long it is, as "{1,9}".
+// What a text does not have, as regular expressions; how long it is, as "{1,9}"; and what it is as
+// a whole.
 struct Without {
   std::string_view inside = {};
   std::string_view at_start = {};
   std::string_view length = "+";
+  std::string_view pattern = {};
 };
 
 class LarkWriter {
@@ -47,13 +50,17 @@ class LarkWriter {
   // A value by a schema that checked_schema gave.
   std::string json(const JsonValue& schema);
 
-  std::string take() { return std::move(text_); }
+  // Larger than a grammar may be: what comes now is lost, and whoever writes many rules stops.
+  bool is_full() const { return is_full_; }
+  // Errors: exhausted (full).
+  Result<std::string> take();
 
  private:
   std::string text(std::string_view spelling, const Without& without);
 
   const Tokenizer* tokenizer_;
   std::string text_;
+  bool is_full_ = false;
   std::size_t names_ = 0;
   std::map<std::string, std::string> by_body_;  // names of terminals and schemas
 };

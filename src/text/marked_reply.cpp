@@ -138,7 +138,7 @@ void MarkedReply::take_special_in_call(std::string_view spelling, Parts& parts) 
 
 void MarkedReply::complete_call(Parts& parts) {
   if (!is_emitted_) {
-    const auto arguments = parse_json(reader_->arguments());
+    const auto arguments = parse_json(reader_->arguments(), kCallLimits);
     if (!arguments || !arguments->is_object()) return fail_call(parts);
     emit_call(parts);
   }

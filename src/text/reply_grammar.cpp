@@ -36,7 +36,7 @@ class ReplyGrammar {
 
   LarkWriter& writer() { return writer_; }
 
-  std::string take(std::string_view start) {
+  Result<std::string> take(std::string_view start) {
     writer_.rule("start", start);
     return writer_.take();
   }
@@ -63,7 +63,7 @@ class ReplyGrammar {
     return fmt::format("\" to=user\" {} {}", writer_.mark(kMessage), answer);
   }
   // More calls behind the first.
-  static std::string list(const std::string& call, const std::string& separator, bool parallel) {
+  static std::string list(const std::string& call, std::string_view separator, bool parallel) {
     return parallel ? fmt::format("{} ({} {})*", call, separator, call) : call;
   }
 
@@ -100,11 +100,11 @@ std::string ReplyGrammar::text_and_calls(std::string_view mark, const std::strin
 }
 
 std::string ReplyGrammar::hermes(const Rules& rules) {
-  const std::string gap = writer_.terminal("GAP", R"(/[ \n]{1,4}/)");
+  constexpr std::string_view kGap = "\"\\n\"";  // as templates write it
   const std::string call = writer_.new_rule(
-      "call", fmt::format("{}? {} {}? {}", gap, rules.call, gap, writer_.mark(kToolCallEnd)));
+      "call", fmt::format("{} {} {} {}", kGap, rules.call, kGap, writer_.mark(kToolCallEnd)));
   const std::string marked = fmt::format("{} {}", writer_.mark(kToolCall), call);
-  const std::string calls = writer_.new_rule("calls", list(marked, gap + "?", rules.parallel));
+  const std::string calls = writer_.new_rule("calls", list(marked, kGap, rules.parallel));
   if (rules.choice == ToolChoice::required) return thoughts() + calls;
   if (!rules.answer.empty()) return fmt::format("{}({} | {})", thoughts(), calls, rules.answer);
   return text_and_calls(kToolCall, call, rules.parallel);
@@ -112,8 +112,7 @@ std::string ReplyGrammar::hermes(const Rules& rules) {
 
 // Calls are the whole reply; text that does not begin like one is none.
 std::string ReplyGrammar::llama3(const Rules& rules) {
-  const std::string gap = writer_.terminal("GAP", R"(/[ \n]?;[ \n]{0,2}/)");
-  std::string calls = list(rules.call, gap, rules.parallel);
+  std::string calls = list(rules.call, "\"; \"", rules.parallel);
   if (writer_.is_special(kPythonTag))
     calls = fmt::format("{}? {}", writer_.mark(kPythonTag), calls);
   calls = writer_.new_rule("calls", calls);
@@ -126,8 +125,7 @@ std::string ReplyGrammar::llama3(const Rules& rules) {
 
 // Besides llama3's objects a list of Python's calls; text may stand between the Python marks.
 std::string ReplyGrammar::llama4(const Rules& rules) {
-  const std::string gap = writer_.terminal("GAP", R"(/[ \n]?;[ \n]{0,2}/)");
-  std::string calls = list(rules.call, gap, rules.parallel);
+  std::string calls = list(rules.call, {}, rules.parallel);
   if (!rules.python_calls.empty()) calls += " | " + rules.python_calls;
   calls = writer_.new_rule("calls", calls);
   const bool has_marks = writer_.is_special(kPythonStart) && writer_.is_special(kPythonEnd);
@@ -206,12 +204,14 @@ Result<std::string> tool_grammar(const ReplyGrammarOptions& options,
       rules.call = json_call(writer, checked, "parameters");
       rules.python_calls = python_calls(writer, checked, parallel);
       return grammar.take(grammar.llama4(rules));
-    case ReplyFormat::gemma4:
-      rules.call = gemma4_call(writer, checked);
+    case ReplyFormat::gemma4: {
+      TRY_ASSIGN(rules.call, gemma4_call(writer, checked));
       return grammar.take(grammar.gemma4(rules));
-    case ReplyFormat::muse:
-      rules.call = muse_call(writer, checked);
+    }
+    case ReplyFormat::muse: {
+      TRY_ASSIGN(rules.call, muse_call(writer, checked));
       return grammar.take(grammar.muse(rules));
+    }
   }
   return fail(Errc::unsupported, "this model's replies have no form for calls of functions");
 }

@@ -10,6 +10,10 @@
 
 namespace reprise {
 
+// Arguments of a model's calls: an open object may repeat a name, and a string may hold NUL;
+// grammars cannot tell. The last one of a name counts.
+inline constexpr JsonLimits kCallLimits{.takes_duplicates = true, .takes_nul = true};
+
 // Named by the first family that wrote so.
 enum class ReplyFormat : std::uint8_t {
   plain,   // text only

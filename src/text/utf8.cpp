@@ -1,6 +1,7 @@
 // Where UTF-8 characters end, by the table of well-formed sequences (Unicode 15, table 3-7).
 #include "text/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace reprise {
@@ -48,6 +49,11 @@ bool is_utf8(std::string_view text) {
     text.remove_prefix(front.size);
   }
   return true;
+}
+
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
 std::string take_utf8(std::string& pending) {

@@ -1,5 +1,6 @@
 // Bytes that arrive in pieces to valid UTF-8.
 #pragma once
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,9 @@ Utf8Front utf8_front(std::string_view bytes);
 std::string take_utf8(std::string& pending);
 
 bool is_utf8(std::string_view text);
+
+// How many characters begin in `text`: of valid UTF-8, all that it has.
+std::size_t count_characters(std::string_view text);
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 

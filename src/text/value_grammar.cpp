@@ -3,42 +3,26 @@
 
 #include <algorithm>
 #include <cctype>
+#include <ranges>
 #include <set>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "text/bare_text.h"
 #include "text/json_schema.h"
+#include "text/schema_walk.h"
 
 namespace reprise {
 namespace {
 
 constexpr std::string_view kQuote = R"(<|"|>)";  // gemma4's
-constexpr std::string_view kInteger = "/-?(0|[1-9][0-9]{0,17})/";
+constexpr std::string_view kInteger = "/0|-?[1-9][0-9]{0,17}/";
 constexpr std::string_view kNumber =
     "/-?(0|[1-9][0-9]{0,17})(\\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?/";
 
 std::string alternatives(const std::vector<std::string>& options) {
   return fmt::format("({})", fmt::join(options, " | "));
-}
-
-std::uint64_t count_of(const JsonObject& schema, std::string_view key, std::uint64_t otherwise) {
-  const JsonValue* count = schema.if_contains(key);
-  return count != nullptr && count->is_uint64() ? count->get_uint64() : otherwise;
-}
-
-bool is_false(const JsonValue& schema) {
-  return schema.is_bool() && !schema.get_bool();
-}
-
-// A leaf's own keywords, without what could refer to other places.
-JsonObject leaf(const JsonObject& schema, std::string_view type) {
-  JsonObject leaf{{"type", type}};
-  for (const auto& field : schema) {
-    if (field.key() != "type" && !field.value().is_structured())
-      leaf.emplace(field.key(), field.value());
-  }
-  return leaf;
 }
 
 // As Jinja's dictsort sorts, which the template lists keys by.
@@ -47,72 +31,140 @@ bool comes_before(std::string_view left, std::string_view right) {
   return std::ranges::lexicographical_compare(left, right, {}, lower, lower);
 }
 
-}  // namespace
-
-std::string ValueGrammar::comma() {
-  if (syntax_ == ValueSyntax::gemma4) return "\",\"";
-  if (comma_.empty()) comma_ = writer_.terminal("COMMA", "/, ?/");
-  return comma_;
+bool is_python_name(std::string_view name) {
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
+         std::ranges::all_of(name, [](char letter) {
+           return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
+         });
 }
 
-std::string ValueGrammar::value(const JsonValue& schema) {
-  const auto [place, is_new] = names_.try_emplace(&schema);
+// What gemma4's template and parser take for a key without quotes around it.
+bool is_bare_key(std::string_view name) {
+  constexpr std::string_view kNotInKeys = "{}[]<>,\":";
+  constexpr std::size_t kBytesMax = 256;
+  return !name.empty() && name.size() <= kBytesMax && name.front() != ' ' && name.back() != ' ' &&
+         std::ranges::all_of(name, [&](char letter) {
+           return static_cast<unsigned char>(letter) >= 0x20 &&
+                  kNotInKeys.find(letter) == std::string_view::npos;
+         });
+}
+
+}  // namespace
+
+std::string place_inside(const std::string& place, std::string_view key) {
+  constexpr std::size_t kPlaceBytesMax = 200;
+  if (place.size() > kPlaceBytesMax) return place;
+  return place.empty() ? quotable(key) : fmt::format("{}.{}", place, quotable(key));
+}
+
+std::string at_place(const std::string& place, std::string_view key) {
+  return fmt::format("{}: {}", place.empty() ? "schema" : place, key);
+}
+
+void ValueGrammar::loosen(const std::string& place, std::string_view key) {
+  if (loose_.empty() && !key.empty()) loose_ = at_place(place, key);
+}
+
+void ValueGrammar::loosen_beside(const JsonObject& schema, std::string_view key,
+                                 const std::string& place) {
+  const std::string_view beside = assertion_beside(schema, {key});
+  if (!beside.empty()) loosen(place, fmt::format("{} beside {}", beside, key));
+}
+
+std::string_view ValueGrammar::comma() const {
+  return syntax_ == ValueSyntax::gemma4 ? "\",\"" : "\", \"";
+}
+
+std::string ValueGrammar::value(const JsonValue& schema, const std::string& place) {
+  const auto [name, is_new] = names_.try_emplace(&schema);
   if (is_new) {
-    place->second = writer_.new_name("value");
-    open_.push_back(&schema);
+    name->second = writer_.new_name("value");
+    open_.push_back({&schema, place});
   }
-  return place->second;
+  return name->second;
 }
 
 void ValueGrammar::finish() {
-  while (!open_.empty()) {
-    const JsonValue& schema = *open_.back();
+  while (!open_.empty() && !writer_.is_full()) {
+    const Open next = std::move(open_.back());
     open_.pop_back();
-    const std::string name = names_.at(&schema);
-    writer_.rule(name, body(schema));
+    const std::string name = names_.at(next.schema);
+    writer_.rule(name, body(*next.schema, next.place));
   }
 }
 
-std::string ValueGrammar::body(const JsonValue& schema) {
+std::string ValueGrammar::body(const JsonValue& schema, const std::string& place) {
   const JsonObject* object = schema.if_object();
   if (object == nullptr) return any();
-  if (const JsonValue* reference = object->if_contains("$ref"))
-    return value(*resolve_reference(root_, reference->get_string()));
-  if (const JsonValue* one = object->if_contains("const")) return constant(*one);
-  std::vector<std::string> options;
-  if (const JsonValue* list = object->if_contains("enum")) {
-    for (const JsonValue& one : list->get_array()) options.push_back(constant(one));
-    return alternatives(options);
+  if (const JsonValue* reference = object->if_contains("$ref")) {
+    loosen_beside(*object, "$ref", place);
+    const std::string_view name = reference->get_string();
+    return value(*resolve_reference(root_, name), quotable(name));
   }
+  if (object->contains("const") || object->contains("enum")) return constants(*object, place);
   for (const std::string_view key : {"anyOf", "oneOf", "allOf"}) {
     const JsonValue* list = object->if_contains(key);
     if (list == nullptr) continue;
-    if (key == "allOf" && list->get_array().size() > 1) continue;
-    for (const JsonValue& one : list->get_array()) {
-      if (!is_false(one)) options.push_back(value(one));
+    if (key == "oneOf") loosen(place, key);  // alternatives that may overlap
+    if (key == "allOf" && list->get_array().size() > 1) {
+      loosen(place, key);
+      continue;
     }
-    if (!options.empty()) return alternatives(options);
+    loosen_beside(*object, key, place);
+    const std::string options = alternatives_of(list->get_array(), key, place);
+    if (!options.empty()) return options;
   }
-  const JsonValue* type = object->if_contains("type");
+  return by_type(*object, place);
+}
+
+// Empty: there is none.
+std::string ValueGrammar::alternatives_of(const JsonArray& list, std::string_view key,
+                                          const std::string& place) {
+  std::vector<std::string> options;
+  for (std::size_t i = 0; i < list.size(); i++) {
+    if (!is_false(list[i]))
+      options.push_back(value(list[i], place_inside(place, fmt::format("{}[{}]", key, i))));
+  }
+  return options.empty() ? std::string() : alternatives(options);
+}
+
+std::string ValueGrammar::by_type(const JsonObject& schema, const std::string& place) {
+  const JsonValue* type = schema.if_contains("type");
   if (type == nullptr) {
-    if (object->contains("properties")) return body_of_type(*object, "object");
-    return object->contains("items") ? body_of_type(*object, "array") : any();
+    if (schema.contains("properties")) return body_of_type(schema, "object", place);
+    if (schema.contains("items")) return body_of_type(schema, "array", place);
+    if (const auto asked = assertion_beside(schema, {}); !asked.empty())
+      loosen(place, fmt::format("{} without type", asked));
+    return any();
   }
-  if (type->is_string()) return body_of_type(*object, type->get_string());
-  for (const JsonValue& one : type->get_array())
-    options.push_back(body_of_type(*object, one.get_string()));
+  if (type->is_string()) return body_of_type(schema, type->get_string(), place);
+  std::vector<std::string> options;
+  std::set<std::string_view> types;
+  for (const JsonValue& one : type->get_array()) {
+    if (types.insert(one.get_string()).second)
+      options.push_back(body_of_type(schema, one.get_string(), place));
+  }
   return options.empty() ? any() : alternatives(options);
 }
 
-std::string ValueGrammar::body_of_type(const JsonObject& schema, std::string_view type) {
+std::string ValueGrammar::body_of_type(const JsonObject& schema, std::string_view type,
+                                       const std::string& place) {
   const bool is_python = syntax_ == ValueSyntax::python;
-  if (type == "string") return text(schema);
+  if (type == "string") return text(schema, place);
   if (type == "integer" || type == "number") return number(schema, type == "integer");
   if (type == "boolean") return is_python ? R"(("True" | "False"))" : R"(("true" | "false"))";
-  if (type == "null") return is_python ? "\"None\"" : "\"null\"";
-  if (type == "array") return array(schema);
-  if (type == "object") return object(schema);
+  if (type == "null") return "\"None\"";  // gemma4's template prints Python's values
+  if (type == "array") return array(schema, place);
+  if (type == "object") return fmt::format("\"{{\" {} \"}}\"", fields_of(schema, {}, place));
   return any();
+}
+
+std::string ValueGrammar::constants(const JsonObject& schema, const std::string& place) {
+  const Constants listed = constants_of(schema);
+  loosen(place, listed.unheld);
+  std::vector<std::string> options;
+  for (const JsonValue* each : listed.values) options.push_back(constant(*each));
+  return alternatives(options);
 }
 
 std::string ValueGrammar::quoted(std::string_view text) {
@@ -124,7 +176,7 @@ std::string ValueGrammar::quoted(std::string_view text) {
 
 std::string ValueGrammar::constant(const JsonValue& value) {
   if (value.is_string()) return quoted(value.get_string());
-  if (value.is_null()) return body_of_type({}, "null");
+  if (value.is_null()) return body_of_type({}, "null", {});
   if (value.is_bool()) {
     const bool is_python = syntax_ == ValueSyntax::python;
     if (value.get_bool()) return is_python ? "\"True\"" : "\"true\"";
@@ -136,8 +188,12 @@ std::string ValueGrammar::constant(const JsonValue& value) {
     return fmt::format("\"[\" {} \"]\"", fmt::join(parts, fmt::format(" {} ", comma())));
   }
   if (const JsonObject* object = value.if_object()) {
-    for (const auto& field : *object)
-      parts.push_back(key(field.key(), {}) + " " + constant(field.value()));
+    std::vector<std::pair<std::string_view, const JsonValue*>> fields;
+    for (const auto& field : *object) fields.emplace_back(field.key(), &field.value());
+    if (syntax_ == ValueSyntax::gemma4)
+      std::ranges::stable_sort(fields, comes_before, [](const auto& field) { return field.first; });
+    for (const auto& [name, field] : fields)
+      parts.push_back(key(name, {}) + " " + constant(*field));
     return fmt::format("\"{{\" {} \"}}\"", fmt::join(parts, fmt::format(" {} ", comma())));
   }
   return lark_text(to_json(value));
@@ -151,27 +207,35 @@ std::string ValueGrammar::any() {
   const JsonObject free;
   const std::string list = fmt::format("\"[\" ({0} ({1} {0})*)? \"]\"", item, comma());
   const std::string map = fmt::format("\"{{\" ({0} ({1} {0})*)? \"}}\"", pair, comma());
-  const std::vector<std::string> options = {text(free),
+  const std::vector<std::string> options = {text(free, {}),
                                             number(free, false),
-                                            body_of_type(free, "boolean"),
-                                            body_of_type(free, "null"),
+                                            body_of_type(free, "boolean", {}),
+                                            body_of_type(free, "null", {}),
                                             list,
                                             map};
   writer_.rule(any_, alternatives(options));
   return any_;
 }
 
-std::string ValueGrammar::text(const JsonObject& schema) {
+// A leaf's own keywords, without what could refer to other places.
+JsonObject ValueGrammar::leaf(const JsonObject& schema, std::string_view type) const {
+  JsonObject leaf{{"type", type}};
+  for (const auto& field : schema) {
+    const std::string_view key = field.key();
+    const bool is_asked = key == "pattern" || key == "format" || !field.value().is_string();
+    if (key != "type" && is_asked && !field.value().is_structured())
+      leaf.emplace(key, field.value());
+  }
+  leaf["x-guidance"] = root_.get_object().at("x-guidance");
+  return leaf;
+}
+
+std::string ValueGrammar::text(const JsonObject& schema, const std::string& place) {
   if (syntax_ == ValueSyntax::python) return writer_.json(leaf(schema, "string"));
-  const std::uint64_t least = count_of(schema, "minLength", 0);
-  const JsonValue* bound = schema.if_contains("maxLength");
-  const std::uint64_t most = bound == nullptr ? 0 : count_of(schema, "maxLength", 0);
-  if (bound != nullptr && most == 0) return quoted({});
-  const std::string length = fmt::format("{{{},{}}}", std::max<std::uint64_t>(least, 1),
-                                         bound == nullptr ? "" : std::to_string(most));
-  const bool is_bounded = least > 0 || bound != nullptr;
-  const Without without = is_bounded ? Without{.length = length} : Without{};
-  return fmt::format("{} {}", writer_.mark(kQuote), writer_.up_to(kQuote, without, least > 0));
+  std::string unheld;
+  const std::string text = bare_text(writer_, schema, kQuote, unheld);
+  loosen(place, unheld);
+  return fmt::format("{} {}", writer_.mark(kQuote), text);
 }
 
 std::string ValueGrammar::number(const JsonObject& schema, bool is_integer) {
@@ -183,9 +247,12 @@ std::string ValueGrammar::number(const JsonObject& schema, bool is_integer) {
   return writer_.terminal("NUMBER", is_integer ? kInteger : kNumber);
 }
 
-std::string ValueGrammar::array(const JsonObject& schema) {
+std::string ValueGrammar::array(const JsonObject& schema, const std::string& place) {
   const JsonValue* items = schema.if_contains("items");
-  const std::string item = items == nullptr || items->is_array() ? any() : value(*items);
+  const bool is_tuple = items != nullptr && items->is_array();
+  if (is_tuple || schema.contains("prefixItems")) loosen(place, is_tuple ? "items" : "prefixItems");
+  const std::string item =
+      items == nullptr || is_tuple ? any() : value(*items, place_inside(place, "items"));
   const std::uint64_t least = count_of(schema, "minItems", 0);
   constexpr std::uint64_t kUnbounded = ~std::uint64_t{0};
   const std::uint64_t most = count_of(schema, "maxItems", kUnbounded);
@@ -197,50 +264,37 @@ std::string ValueGrammar::array(const JsonObject& schema) {
   return fmt::format("\"[\" ({} {}){} \"]\"", item, more, least == 0 ? "?" : "");
 }
 
-std::string ValueGrammar::object(const JsonObject& schema) {
-  return fmt::format("\"{{\" {} \"}}\"", fields_of(schema, {}));
-}
-
 std::string ValueGrammar::fields(std::string_view pair) {
-  constexpr int kReferencesMax = 8;  // the function's schema may be one
-  const JsonObject* schema = root_.if_object();
-  for (int i = 0; i < kReferencesMax; i++) {
-    const JsonValue* reference = schema->if_contains("$ref");
-    const JsonObject* target = reference == nullptr
-                                   ? nullptr
-                                   : resolve_reference(root_, reference->get_string())->if_object();
-    if (target == nullptr) break;
-    schema = target;
-  }
-  return fields_of(*schema, pair);
+  const RootObject object = root_object(root_);
+  loosen(object.place, object.unheld);
+  return fields_of(*object.schema, pair, object.place);
 }
 
 // `pair`: "=" for Python's keyword arguments; nothing: the syntax's own.
-std::string ValueGrammar::fields_of(const JsonObject& schema, std::string_view pair) {
-  const JsonValue* listed = schema.if_contains("properties");
-  const JsonValue* others = schema.if_contains("additionalProperties");
-  if (listed == nullptr || listed->get_object().empty()) {
+std::string ValueGrammar::fields_of(const JsonObject& schema, std::string_view pair,
+                                    const std::string& place) {
+  ObjectFields object = object_fields(schema);
+  loosen(place, object.unheld);
+  if (object.fields.empty()) {
+    const JsonValue* others = schema.if_contains("additionalProperties");
     if (others != nullptr && is_false(*others)) return "\"\"";
-    const std::string item = others != nullptr && others->is_object() ? value(*others) : any();
+    const std::string item =
+        others == nullptr ? any() : value(*others, place_inside(place, "additionalProperties"));
     const std::string field = any_key(pair) + " " + item;
     return fmt::format("({0} ({1} {0})*)?", field, comma());
   }
-  std::set<std::string_view> required;
-  if (const JsonValue* names = schema.if_contains("required")) {
-    for (const JsonValue& name : names->get_array()) required.insert(name.get_string());
-  }
-  std::vector<std::pair<std::string_view, const JsonValue*>> properties;
-  for (const auto& field : listed->get_object()) {
-    if (!is_false(field.value())) properties.emplace_back(field.key(), &field.value());
-  }
   if (syntax_ == ValueSyntax::gemma4)
-    std::ranges::stable_sort(properties, comes_before, [](const auto& one) { return one.first; });
+    std::ranges::stable_sort(object.fields, comes_before, &ObjectField::name);
   // From the last: what may follow where nothing came before, and behind a comma.
   std::string first = "\"\"", further = "\"\"";
-  for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
-    const auto& [name, property_schema] = *property;
-    const std::string field = key(name, pair) + " " + value(*property_schema);
-    const bool is_required = required.contains(name);
+  const std::string inside = place_inside(place, "properties");
+  for (const ObjectField& property : std::views::reverse(object.fields)) {
+    if (writer_.is_full()) break;
+    const auto& [name, property_schema, is_required] = property;
+    has_odd_names_ = has_odd_names_ || (!pair.empty() && !is_python_name(name));
+    const std::string item =
+        property_schema == nullptr ? any() : value(*property_schema, place_inside(inside, name));
+    const std::string field = key(name, pair) + " " + item;
     const std::string alone = fmt::format("{} {}", field, further);
     const std::string next = is_required ? fmt::format("{} {} {}", comma(), field, further)
                                          : fmt::format("({} {})? {}", comma(), field, further);
@@ -252,13 +306,8 @@ std::string ValueGrammar::fields_of(const JsonObject& schema, std::string_view p
 
 std::string ValueGrammar::key(std::string_view name, std::string_view pair) {
   if (!pair.empty()) return lark_text(fmt::format("{}{}", name, pair));
-  if (syntax_ == ValueSyntax::python)
-    return writer_.terminal("KEY", fmt::format("/{}: ?/", lark_escaped(to_json(JsonValue(name)))));
-  const bool is_plain = !name.empty() && std::ranges::all_of(name, [](char letter) {
-    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' ||
-           letter == '-' || letter == '.' || letter == '$';
-  });
-  if (is_plain) return lark_text(fmt::format("{}:", name));
+  if (syntax_ == ValueSyntax::python) return lark_text(to_json(JsonValue(name)) + ": ");
+  if (is_bare_key(name)) return lark_text(fmt::format("{}:", name));
   return quoted(name) + " \":\"";
 }
 
@@ -266,7 +315,7 @@ std::string ValueGrammar::any_key(std::string_view pair) {
   if (!pair.empty())
     return writer_.terminal("KEY", fmt::format("/[A-Za-z_][A-Za-z0-9_]{{0,63}}{}/", pair));
   if (syntax_ == ValueSyntax::python)
-    return writer_.terminal("KEY", R"(/"[^"\\\x00-\x1F]{1,64}": ?/)");
+    return writer_.terminal("KEY", R"(/"[^"\\\x00-\x1F]{1,64}": /)");
   return writer_.terminal("KEY", "/[A-Za-z_][A-Za-z0-9_.-]{0,63}:/");
 }
 

@@ -14,13 +14,13 @@
 namespace reprise {
 
 enum class ValueSyntax : std::uint8_t {
-  gemma4,  // {key:<|"|>text<|"|>,n:3}, keys in order
+  gemma4,  // {key:<|"|>text<|"|>,n:3}, keys in order, None
   python,  // {"key": "text", "n": 3}, True, None
 };
 
 // Holds to types, properties, required, items and their counts, enum, const, anyOf, oneOf, $ref and
-// to what leaves say; other combinations (allOf of several, patterns of gemma4's texts) get the
-// syntax of any value. The root outlives this.
+// to what leaves say; of other combinations (allOf of several, minProperties ...) it says which the
+// first was, and writes the syntax of more values. The root outlives this.
 class ValueGrammar {
  public:
   // `root`: what checked_schema gave.
@@ -34,29 +34,54 @@ class ValueGrammar {
   // Writes the rules that others named. Last.
   void finish();
 
+  // After finish: what the grammar is not held to, with its place, like "properties.a: pattern".
+  // Empty: it is held to all of the schema.
+  const std::string& loose() const { return loose_; }
+  // After finish: a field cannot be a keyword argument.
+  bool has_odd_names() const { return has_odd_names_; }
+
  private:
-  std::string value(const JsonValue& schema);
-  std::string body(const JsonValue& schema);
-  std::string body_of_type(const JsonObject& schema, std::string_view type);
+  struct Open {
+    const JsonValue* schema;
+    std::string place;
+  };
+
+  std::string value(const JsonValue& schema, const std::string& place);
+  std::string body(const JsonValue& schema, const std::string& place);
+  std::string alternatives_of(const JsonArray& list, std::string_view key,
+                              const std::string& place);
+  std::string by_type(const JsonObject& schema, const std::string& place);
+  std::string body_of_type(const JsonObject& schema, std::string_view type,
+                           const std::string& place);
+  std::string constants(const JsonObject& schema, const std::string& place);
   std::string constant(const JsonValue& value);
   std::string any();
-  std::string text(const JsonObject& schema);
+  std::string text(const JsonObject& schema, const std::string& place);
   std::string number(const JsonObject& schema, bool is_integer);
-  std::string array(const JsonObject& schema);
-  std::string object(const JsonObject& schema);
-  std::string fields_of(const JsonObject& schema, std::string_view pair);
+  std::string array(const JsonObject& schema, const std::string& place);
+  std::string fields_of(const JsonObject& schema, std::string_view pair, const std::string& place);
+  JsonObject leaf(const JsonObject& schema, std::string_view type) const;
   std::string quoted(std::string_view text);
   std::string key(std::string_view name, std::string_view pair);
   std::string any_key(std::string_view pair);
-  std::string comma();
+  std::string_view comma() const;
+  // Nothing, where there is no keyword.
+  void loosen(const std::string& place, std::string_view key);
+  void loosen_beside(const JsonObject& schema, std::string_view key, const std::string& place);
 
   LarkWriter& writer_;
   ValueSyntax syntax_;
   const JsonValue& root_;
   std::map<const JsonValue*, std::string> names_;
-  std::vector<const JsonValue*> open_;  // named, but not written
+  std::vector<Open> open_;  // named, but not written
   std::string any_;
-  std::string comma_;
+  std::string loose_;
+  bool has_odd_names_ = false;
 };
+
+// A place in a schema and one within it, like "properties.a"; cut where it is long.
+std::string place_inside(const std::string& place, std::string_view key);
+// A place and what is there, for a line about it.
+std::string at_place(const std::string& place, std::string_view key);
 
 }  // namespace reprise

@@ -14,6 +14,7 @@ pub enum Status {
     Unsupported = 3,
     Panic = 4,
     Exhausted = 5,
+    Io = 6,
 }
 
 #[derive(Debug)]
@@ -48,6 +49,13 @@ pub fn unsupported(message: impl ToString) -> Failure {
 pub fn exhausted(message: impl ToString) -> Failure {
     Failure {
         status: Status::Exhausted,
+        message: message.to_string(),
+    }
+}
+
+pub fn io(message: impl ToString) -> Failure {
+    Failure {
+        status: Status::Io,
         message: message.to_string(),
     }
 }

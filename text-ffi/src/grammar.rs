@@ -1,7 +1,7 @@
 //! Which tokens may follow: llguidance's grammars over this library's vocabularies, with limits for
 //! grammars that come from strangers.
 use crate::boundary::{
-    Failure, Outcome, TextBuffer, TextSlice, corrupt, exhausted, guard, invalid_argument, lent,
+    Failure, Outcome, TextBuffer, TextSlice, corrupt, exhausted, guard, invalid_argument, io, lent,
     unsupported,
 };
 use llguidance::api::{GrammarWithLexer, ParserLimits, TopLevelGrammar};
@@ -27,7 +27,7 @@ const SLICES: [&str; 3] = [
 
 fn limits() -> ParserLimits {
     ParserLimits {
-        max_items_in_row: 2_000,
+        max_items_in_row: 20_000,
         initial_lexer_fuel: 1_000_000, // 20 ms
         step_lexer_fuel: 200_000,      // 15 ms
         step_max_items: 100_000,       // 5 ms
@@ -148,8 +148,51 @@ impl TextGrammar {
     }
 }
 
+/// What llguidance says in words that no client can do anything with.
+const KNOWN_MESSAGES: [(&str, &str); 6] = [
+    (
+        "oneOf constraints are not supported",
+        "oneOf is not supported where one value may satisfy several of its alternatives",
+    ),
+    (
+        "Current row has",
+        "the schema allows too much at one place: more than a step may look at",
+    ),
+    (
+        "too many expressions constructed",
+        "a pattern, a length or a multipleOf that is too large to be followed",
+    ),
+    (
+        "too many states",
+        "patterns and lengths that are too large to be followed",
+    ),
+    (
+        "Unable to determine if regex is empty",
+        "a pattern that is too large, perhaps with its length or format",
+    ),
+    (
+        "circular references with sibling keys",
+        "a $ref to itself with other keywords beside it is not supported",
+    ),
+];
+
 /// The first line, without what llguidance adds around it.
 fn one_line(message: &str) -> String {
+    for (words, instead) in KNOWN_MESSAGES {
+        if message.contains(words) {
+            return instead.into();
+        }
+    }
+    // What is wrong comes last, behind a drawing of where.
+    if message.contains("regex parse error:") {
+        let reason = message
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("error: "));
+        return format!(
+            "a pattern is wrong: {}",
+            reason.unwrap_or("no reason given")
+        );
+    }
     let mut line = message.lines().next().unwrap_or_default().trim();
     if line.starts_with("at ") {
         line = line.split_once("): ").map_or(line, |(_, rest)| rest); // a place in the Lark text
@@ -167,7 +210,15 @@ fn one_line(message: &str) -> String {
 fn compile_failure(whole: &str) -> Failure {
     let message = one_line(whole);
     let says = |words: &[&str]| words.iter().any(|word| whole.contains(word));
-    if says(&["too big", "schema too large", "fuel", "exceeded", "exceeds"]) {
+    if says(&[
+        "too big",
+        "too many",
+        "schema too large",
+        "fuel",
+        "exceeded",
+        "exceeds",
+        "Unable to determine if regex is empty",
+    ]) {
         exhausted(message)
     } else if says(&["Unimplemented keys", "Unknown format", "not supported"]) {
         unsupported(message)
@@ -191,7 +242,7 @@ fn on_deep_stack<T: Send>(body: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T
             .name("grammar".into())
             .stack_size(COMPILE_STACK_BYTES)
             .spawn_scoped(scope, body)
-            .map_err(|error| exhausted(format!("no thread for a grammar: {error}")))?;
+            .map_err(|error| io(format!("no thread for a grammar: {error}")))?;
         match thread.join() {
             Ok(outcome) => outcome,
             Err(payload) => std::panic::resume_unwind(payload),
@@ -348,6 +399,24 @@ mod tests {
         assert!(!grammar.advance(b'b'.into()).unwrap());
         assert!(grammar.advance(256).is_err());
         assert!(grammar.mask(&mut mask[1..]).is_err());
+    }
+
+    #[test]
+    fn refusals_say_what_a_client_can_change() {
+        let cases = [
+            (
+                r#"start: %json {"oneOf": [{"type": "integer"}, {"type": "number"}]}"#,
+                "oneOf is not supported where one value may satisfy several",
+            ),
+            (
+                r#"start: %json {"type": "string", "pattern": "a(b"}"#,
+                "a pattern is wrong: unclosed group",
+            ),
+        ];
+        for (lark, says) in cases {
+            let message = refusal(lark).message;
+            assert!(message.starts_with(says), "{message}");
+        }
     }
 
     #[test]

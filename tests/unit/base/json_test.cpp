@@ -115,6 +115,14 @@ TEST(Json, NulCharacters) {
   EXPECT_NE(error_of(std::string_view("\0", 1)), "");
 }
 
+TEST(Json, LimitsMayPermitWhatModelsWrite) {
+  const JsonLimits limits{.takes_duplicates = true, .takes_nul = true};
+  const auto value = parse_json(R"({"a":0,"b":[{"\u0000":"x\u0000"}],"a":{"a":1}})", limits);
+  ASSERT_TRUE(value);
+  EXPECT_EQ(to_json(*value), R"({"a":{"a":1},"b":[{"\u0000":"x\u0000"}]})");
+  EXPECT_FALSE(parse_json(R"({"a":0,"a":})", limits));
+}
+
 TEST(Json, InvalidUtf8) {
   for (const char* bytes :
        {"\xC3\x28", "\x80", "\xC0\xAF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",

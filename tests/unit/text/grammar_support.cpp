@@ -5,7 +5,75 @@
 
 #include <gtest/gtest.h>
 
+#include "golden.h"
+
 namespace reprise::test {
+namespace {
+
+constexpr std::string_view kMarks[] = {
+    "<|message|>",      "<|eom|>",        "<|start|>",  "<|python_tag|>",
+    "<|python_start|>", "<|python_end|>", "<|channel>", "<channel|>",
+    "<|tool_call>",     "<tool_call|>",   "<|\"|>"};
+
+}  // namespace
+
+Tokenizer tokenizer_with_marks(bool are_special) {
+  OwnedVocabulary owned = scores_vocabulary({"▁",
+                                             "{",
+                                             "}",
+                                             "[",
+                                             "]",
+                                             "(",
+                                             ")",
+                                             "\"",
+                                             ":",
+                                             ",",
+                                             "a",
+                                             "b",
+                                             "1",
+                                             "=",
+                                             "</atem:parameter>",
+                                             "</think>",
+                                             "<think>",
+                                             "<tool_call>",
+                                             "</tool_call>",
+                                             "\"}",
+                                             "x<",
+                                             "call"});
+  for (const std::string_view mark : kMarks) {
+    owned.tokens.emplace_back(mark);
+    owned.vocabulary.types.push_back(are_special ? TokenType::control : TokenType::user_defined);
+    owned.vocabulary.scores.push_back(-1000.0F);
+  }
+  return tokenizer_of(std::move(owned));
+}
+
+std::vector<Call> calls_in(ReplyFormat format, const std::vector<ToolSpec>& specs,
+                           const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
+                           bool are_constrained, std::string& text) {
+  ReplyParserOptions options{.has_tools = true, .calls_are_constrained = are_constrained};
+  for (const ToolSpec& spec : specs) {
+    options.tool_names.push_back(spec.name);
+    options.tool_parameters.push_back(spec.parameters);
+  }
+  const auto parser = make_reply_parser(format, options);
+  std::vector<ReplyPart> parts;
+  for (const TokenId id : ids) {
+    if (tokenizer.is_special(id)) {
+      parser->push_special(tokenizer.token_bytes(id), parts);
+    } else {
+      parser->push(tokenizer.token_bytes(id), parts);
+    }
+  }
+  parser->finish(parts);
+  std::vector<Call> calls;
+  for (const ReplyPart& part : parts) {
+    if (part.kind == ReplyPart::Kind::tool_name) calls.push_back({part.text, {}});
+    if (part.kind == ReplyPart::Kind::tool_arguments) calls.back().arguments += part.text;
+    if (part.kind == ReplyPart::Kind::content) text += part.text;
+  }
+  return calls;
+}
 
 bool is_allowed(std::span<const std::uint32_t> mask, TokenId id) {
   const auto index = static_cast<std::size_t>(id);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "text/grammar.h"
+#include "text/reply_grammar.h"
 
 namespace reprise::test {
 
@@ -40,6 +41,18 @@ class GrammarProbe {
   std::vector<TokenId> stop_ids_;
   GrammarCompiler compiler_;
 };
+
+// Bytes, letters, and the formats' marks as special tokens or as ordinary ones.
+Tokenizer tokenizer_with_marks(bool are_special);
+
+struct Call {
+  std::string name, arguments;
+};
+
+// What the format's parser finds in a reply.
+std::vector<Call> calls_in(ReplyFormat format, const std::vector<ToolSpec>& specs,
+                           const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
+                           bool are_constrained, std::string& text);
 
 // Whether a text may have a number that is JSON, but beyond double precision: llguidance does not
 // bound exponents.

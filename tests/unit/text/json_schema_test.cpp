@@ -2,6 +2,7 @@
 #include "text/json_schema.h"
 
 #include <chrono>
+#include <tuple>
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -127,6 +128,137 @@ TEST_F(JsonSchema, RefusesWhatIsTooLarge) {
   }
   expect_refused({{"allOf", factors}}, large, "too large");
   expect_refused(R"({"type": "integer", "multipleOf": 987654321})", large, "fuel");
+}
+
+// Two lists of 9000 constants, compared for each of 400 properties.
+TEST_F(JsonSchema, ComparesAlternativesOnce) {
+  JsonArray low, high;
+  for (int i = 0; i < 9000; i++) {
+    low.push_back(i);
+    high.push_back(1'000'000 + i);
+  }
+  JsonObject properties;
+  for (int i = 0; i < 400; i++) {
+    properties[fmt::format("p{}", i)] = {
+        {"oneOf", {{{"$ref", "#/$defs/low"}}, {{"$ref", "#/$defs/high"}}}}};
+  }
+  const JsonObject schema = {{"$defs", {{"low", {{"enum", low}}}, {"high", {{"enum", high}}}}},
+                             {"properties", properties}};
+  const auto begin = std::chrono::steady_clock::now();
+  const auto checked = checked_schema(schema, SchemaKeywords::refuse_unknown);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  ASSERT_TRUE(checked.has_value()) << checked.error().message;
+  EXPECT_TRUE(checked->at("properties").at("p399").as_object().contains("anyOf"));
+  EXPECT_LT(elapsed.count(), 5.0);
+  JsonArray large;  // 90 alternatives of 100 constants each, all to be compared, 40 times
+  for (int i = 0; i < 90; i++) {
+    JsonArray values;
+    for (int j = 0; j < 100; j++) values.push_back(90 * j + i);
+    large.push_back(JsonObject{{"enum", values}});
+  }
+  JsonArray lists(4, JsonValue(JsonObject{{"oneOf", large}}));
+  expect_refused({{"anyOf", lists}}, Errc::exhausted, "alternatives exclude one another");
+}
+
+TEST_F(JsonSchema, RefusesWhatRepliesWouldBreak) {
+  const auto no = Errc::unsupported;
+  expect_refused(R"({"type": "object", "minProperties": 2})", no, "minProperties 2");
+  expect_refused(R"({"type": "object", "patternProperties": {"^[ab]$": {}}, "minProperties": 2,
+                     "additionalProperties": false})",
+                 no, "minProperties 2");
+  expect_refused(R"({"const": 12345678901234567890123})", no, "beyond 2^53");
+  expect_refused(R"({"enum": [{"a": [9007199254740993]}]})", no, "beyond 2^53");
+  expect_refused(R"({"oneOf": [{"const": 1}, {"const": 1.0}]})", no, "oneOf is not supported");
+  expect_refused(R"({"oneOf": [{"type": "integer", "nullable": true}, {"type": "null"}]})", no,
+                 "oneOf is not supported");
+  expect_refused(R"({"$defs": {"x": {}}, "properties": {"a": {"$id": "http://e/sub",
+                     "$ref": "#/$defs/x"}}})",
+                 no, "properties.a: $id");
+  expect_refused(R"({"type": "integer", "minimum": 1e30})", no, "beyond 64 bits");
+  EXPECT_TRUE(compile(schema_of(R"({"type": "object", "minProperties": 2, "required": ["a"],
+                                    "properties": {"a": {}}})")));
+  EXPECT_TRUE(compile(schema_of(R"({"type": "integer", "minimum": -9223372036854775808,
+                                    "maximum": 9223372036854775807})")));
+}
+
+TEST_F(JsonSchema, RefusesPatternsThatMeanAnotherThing) {
+  const auto no = Errc::unsupported, wrong = Errc::invalid_argument;
+  const std::tuple<std::string_view, Errc, std::string_view> cases[] = {
+      {"^[[a]b]$", no, "\"[\" within a class is not supported, at byte 2"},
+      {"^[a-c&&b]$", no, "\"&&\" within a class"},
+      {"^[a--c]$", no, "\"--\" within a class"},
+      {"^[a~~c]$", no, "\"~~\" within a class"},
+      {"[]a]", no, "an empty class"},
+      {"(?x)^a b$", no, "a group's flag"},
+      {"(?i:a)", no, "a group's flag"},
+      {"(?=a)", no, "look-around"},
+      {"(?<!a)b", no, "look-around"},
+      {"(?<stop>a)b", no, "a group named stop"},
+      {R"(^a\z)", no, R"(the escape "\z")"},
+      {R"(\Aa)", no, R"(the escape "\A")"},
+      {R"(\u12)", no, "hexadecimal"},
+      {R"(a\bb)", no, R"("\b")"},
+      {"^+a", wrong, "\"+\" with nothing that it could repeat at byte 1"},
+      {"*a", wrong, "\"*\" with nothing"},
+      {"(|+a)", wrong, "\"+\" with nothing"},
+      {"(^a)*b", wrong, "\"*\" with nothing"},
+      {"a**", wrong, "\"*\" with nothing"},
+      {"a{,2}", wrong, "\"{\" without counts"},
+      {"a(b", wrong, "a pattern is wrong: unclosed group"}};
+  for (const auto& [pattern, code, says] : cases)
+    expect_refused(JsonObject{{"type", "string"}, {"pattern", pattern}}, code, says);
+  for (const std::string_view pattern :
+       {R"(^[a-z0-9_.\-]+?@(?:x|y){1,3}\.[^\s"\[]{2,}$)", R"(^\u0041\x42\/\p{L}(?<n>a)\w\d$)",
+        "^(a|b)+$|^c", "^ab|cd$", "x{2}y{1,}z{1,2}?", R"(^\(\)\[\]\{\}$)"}) {
+    const auto matcher = compile({{"type", "string"}, {"pattern", pattern}});
+    EXPECT_TRUE(matcher.has_value()) << pattern << ": " << matcher.error().message;
+  }
+  expect_refused({{"pattern", "^([a-z]+ ?)*$"}, {"minLength", 3000}}, Errc::exhausted,
+                 "a pattern of 13 bytes with minLength 3000");
+}
+
+TEST_F(JsonSchema, ReferencesMayHaveEscapes) {
+  const JsonObject schema = schema_of(R"({"type": "object", "$defs": {
+      "a/b": {"const": 1}, "c~d%": {"const": 11}, "Record<s,a>": {"enum": [111]}},
+      "properties": {"a": {"$ref": "#/$defs/a~1b"}, "b": {"$ref": "#/$defs/c~0d%25"},
+                     "kids": {"$ref": "#/$defs/Record%3Cs%2Ca%3E"}},
+      "required": ["a", "b", "kids"], "additionalProperties": false})");
+  const Result<std::string> lark = json_grammar({}, schema);
+  ASSERT_TRUE(lark.has_value()) << lark.error().message;
+  EXPECT_EQ(probe_.after(*lark, R"({"a":1,"b":11,"kids":111})"), "complete");
+  EXPECT_EQ(probe_.after(*lark, R"({"a":11)"), R"({"a":1)");
+  expect_refused(R"({"$defs": {"a%zz": {}}, "$ref": "#/$defs/a%zz"})", Errc::invalid_argument,
+                 "names nothing");
+}
+
+TEST_F(JsonSchema, ExclusiveBoundsExclude) {
+  const auto after = [&](std::string_view schema, std::string_view text) {
+    const Result<std::string> lark = json_grammar({}, schema_of(schema));
+    return lark ? probe_.after(*lark, text) : lark.error().message;
+  };
+  constexpr std::string_view kSmall =
+      R"({"type": "number", "exclusiveMinimum": 0, "maximum": 0.001})";
+  EXPECT_EQ(after(kSmall, "0"), "open");
+  EXPECT_EQ(after(kSmall, "0.0"), "open");
+  EXPECT_EQ(after(kSmall, "0.0005"), "complete");
+  constexpr std::string_view kFlag =
+      R"({"type": "integer", "minimum": 1, "exclusiveMinimum": true, "maximum": 3})";
+  EXPECT_EQ(after(kFlag, "1"), "");
+  EXPECT_EQ(after(kFlag, "2"), "complete");
+  constexpr std::string_view kBelow =
+      R"({"type": "number", "minimum": -0.5, "exclusiveMaximum": 0})";
+  EXPECT_EQ(after(kBelow, "-0"), "open");
+  EXPECT_EQ(after(kBelow, "-0.5"), "complete");
+}
+
+// As many as the limits promise, all optional: each step looks at all that may follow.
+TEST_F(JsonSchema, AThousandOptionalPropertiesWork) {
+  JsonObject properties;
+  for (int i = 0; i < 1000; i++) properties[fmt::format("p{}", i)] = {{"type", "integer"}};
+  const Result<std::string> lark =
+      json_grammar({}, {{"type", "object"}, {"properties", properties}});
+  ASSERT_TRUE(lark.has_value()) << lark.error().message;
+  EXPECT_EQ(probe_.after(*lark, R"({"p0":1,"p7":1,"p999":1,"x":1})"), "complete");
 }
 
 // Either is right: what counts is that it takes neither long nor the process.

@@ -73,9 +73,9 @@ TEST(ReplyFamilies, Llama4) {
   expect_read(llama4, "[get(a=1)] done", {.content = " done", .calls = {{"get", R"({"a": 1})"}}});
   expect_read(llama4, "[get(a=1), no(b=2)]",
               {.content = ", no(b=2)]", .calls = {{"get", R"({"a": 1})"}}});
-  for (const char* text : {"[get(a=)]", "[get(1)]", "[get(a=1 b=2)]", "[get(a=x)]", "[no()]",
-                           "[get(a=1, a=2)]", "[get(a='\\xZZ')]", "[get(a={1: 2})]", "[get(a=1",
-                           "[get(a=(1, 2))]", "x [get()]", "[get(a=[1})]"}) {
+  for (const char* text :
+       {"[get(a=)]", "[get(1)]", "[get(a=1 b=2)]", "[get(a=x)]", "[no()]", "[get(a='\\xZZ')]",
+        "[get(a={1: 2})]", "[get(a=1", "[get(a=(1, 2))]", "x [get()]", "[get(a=[1})]"}) {
     expect_text(llama4, text);
   }
   EXPECT_TRUE(
@@ -100,7 +100,7 @@ TEST(ReplyFamilies, Gemma4) {
   for (const char* text :
        {"<|tool_call>call:no{}<tool_call|>", "<|tool_call>call:get{a:b}<tool_call|>",
         "<|tool_call>get{}", "<|tool_call>call:get{a:<|\"|>cut", "<|tool_call>call:get{a:[1}}",
-        "<|tool_call>call:get{a:1,a:2}", "<|tool_call>call:get{,}", "<|channel>final\nx"}) {
+        "<|tool_call>call:get{,}", "<|channel>final\nx"}) {
     expect_text(gemma4, text);
   }
   // Special tokens that mean nothing here are nothing.
@@ -146,13 +146,25 @@ TEST(ReplyFamilies, Muse) {
   expect_text(muse, "<atem:invoke name=\"get\">x</atem:invoke></atem:function_calls>");
 }
 
+TEST(ReplyFamilies, ArgumentsMayRepeatAName) {
+  using enum ReplyFormat;
+  const WholeReply call{.calls = {{"get", R"({"a": 1, "a": 2})"}}};
+  expect_read(llama4, "[get(a=1, a=2)]", call);
+  expect_read(gemma4, "<|tool_call>call:get{a:1,a:2}<tool_call|>", call);
+}
+
 TEST(ReplyFamilies, MuseTakesTypesFromTheSchema) {
   const auto schema = parse_json(R"({"properties": {
       "text": {"type": "string"}, "count": {"type": "integer"}, "ratio": {"type": "number"},
       "any": {}, "choice": {"enum": ["1", "2"]}, "level": {"enum": [1, 2]},
       "maybe": {"type": ["string", "null"]},
       "either": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-      "list": {"type": "array"}, "flag": {"type": "boolean"}}})");
+      "list": {"type": "array"}, "flag": {"type": "boolean"},
+      "id": {"$ref": "#/$defs/Id"}, "both": {"allOf": [{"$ref": "#/$defs/Id"}, {}]},
+      "loop": {"$ref": "#/$defs/Loop"}, "some": {"anyOf": [{"enum": ["1"]}, {"type": "integer"}]}},
+      "additionalProperties": {"type": ["string", "integer"]},
+      "$defs": {"Id": {"type": "string"}, "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"},
+      {"$ref": "#/$defs/Loop"}]}}})");
   ASSERT_TRUE(schema.has_value());
   ReplyParserOptions options = kTools;
   options.tool_parameters = {schema->as_object(), {}};
@@ -171,14 +183,20 @@ TEST(ReplyFamilies, MuseTakesTypesFromTheSchema) {
   EXPECT_EQ(typed("count", "five"), R"({"count": "five"})");
   EXPECT_EQ(typed("ratio", "5"), R"({"ratio": 5})");
   EXPECT_EQ(typed("any", "5"), R"({"any": 5})");
-  EXPECT_EQ(typed("unnamed", "[1, 2]"), R"({"unnamed": [1, 2]})");
-  EXPECT_EQ(typed("unnamed", "[1, 2"), R"({"unnamed": "[1, 2"})");
+  EXPECT_EQ(typed("any", "[1, 2]"), R"({"any": [1, 2]})");
+  EXPECT_EQ(typed("any", "[1, 2"), R"({"any": "[1, 2"})");
   EXPECT_EQ(typed("choice", "1"), R"({"choice": "1"})");
   EXPECT_EQ(typed("level", "1"), R"({"level": 1})");
   EXPECT_EQ(typed("maybe", "null"), R"({"maybe": null})");
   EXPECT_EQ(typed("maybe", "1"), R"({"maybe": "1"})");
   EXPECT_EQ(typed("either", "1"), R"({"either": "1"})");
   EXPECT_EQ(typed("list", "[{\"a\": []}]"), R"({"list": [{"a": []}]})");
+  EXPECT_EQ(typed("id", "123"), R"({"id": "123"})");
+  EXPECT_EQ(typed("both", "123"), R"({"both": "123"})");
+  EXPECT_EQ(typed("loop", "123"), R"({"loop": 123})");
+  EXPECT_EQ(typed("some", "1"), R"({"some": "1"})");
+  EXPECT_EQ(typed("some", "2"), R"({"some": 2})");
+  EXPECT_EQ(typed("other", "true"), R"({"other": "true"})");
   EXPECT_EQ(typed("flag", "false"), R"({"flag": false})");
 }
 

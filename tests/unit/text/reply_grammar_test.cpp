@@ -11,43 +11,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr std::string_view kMarks[] = {
-    "<|message|>",      "<|eom|>",        "<|start|>",  "<|python_tag|>",
-    "<|python_start|>", "<|python_end|>", "<|channel>", "<channel|>",
-    "<|tool_call>",     "<tool_call|>",   "<|\"|>"};
-
-// Bytes, letters, and the formats' marks as special tokens or as ordinary ones.
-Tokenizer tokenizer_with_marks(bool are_special) {
-  OwnedVocabulary owned = scores_vocabulary({"▁",
-                                             "{",
-                                             "}",
-                                             "[",
-                                             "]",
-                                             "(",
-                                             ")",
-                                             "\"",
-                                             ":",
-                                             ",",
-                                             "a",
-                                             "b",
-                                             "1",
-                                             "=",
-                                             "</atem:parameter>",
-                                             "</think>",
-                                             "<think>",
-                                             "<tool_call>",
-                                             "</tool_call>",
-                                             "\"}",
-                                             "x<",
-                                             "call"});
-  for (const std::string_view mark : kMarks) {
-    owned.tokens.emplace_back(mark);
-    owned.vocabulary.types.push_back(are_special ? TokenType::control : TokenType::user_defined);
-    owned.vocabulary.scores.push_back(-1000.0F);
-  }
-  return tokenizer_of(std::move(owned));
-}
-
 JsonObject object_of(std::string_view text) {
   const Result<JsonValue> value = parse_json(text);
   EXPECT_TRUE(value.has_value()) << text;
@@ -96,7 +59,8 @@ TEST_P(ReplyGrammar, Hermes) {
   const std::string call = "<tool_call>\n{\"name\": \"ping\", \"arguments\": {}}\n</tool_call>";
   expect(required, call, "complete");
   expect(required, call + "\n" + call, "complete");
-  expect(required, "<tool_call>{\"name\":\"ping\",\"arguments\":{}}</tool_call>", "complete");
+  expect(required, "<tool_call>{\"name\"", "<tool_call>");
+  expect(required, "<tool_call>\n{\"name\":\"ping\"", "<tool_call>\n{\"name\":");
   expect(required, "Hello", "");
   expect(required, "<tool_call>\n{\"name\": \"pong", "<tool_call>\n{\"name\": \"p");
   expect(required,
@@ -132,7 +96,7 @@ TEST_P(ReplyGrammar, Llama3) {
   const std::string call = "{\"name\": \"ping\", \"parameters\": {}}";
   expect(automatic, call, "complete");
   expect(automatic, call + "; " + call, "complete");
-  expect(automatic, "{\"type\": \"function\", \"name\": \"ping\", \"parameters\": {}}", "complete");
+  expect(automatic, "{\"type\": \"function\", \"name\": \"ping\"", "{\"type\"");
   expect(automatic, "{\"a\": 1} is text", "complete");
   expect(automatic, "Hello {\"name\": \"pong\"", "complete");
   expect(automatic, "{\"name\": \"pong\"", "{\"name\": \"p");
@@ -237,38 +201,6 @@ TEST_P(ReplyGrammar, AnAnswerMayHaveASchemaBesideTools) {
   }
 }
 
-struct Call {
-  std::string name, arguments;
-};
-
-// What the format's parser finds in a reply.
-std::vector<Call> calls_in(ReplyFormat format, const std::vector<ToolSpec>& specs,
-                           const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
-                           bool are_constrained, std::string& text) {
-  ReplyParserOptions options{.has_tools = true, .calls_are_constrained = are_constrained};
-  for (const ToolSpec& spec : specs) {
-    options.tool_names.push_back(spec.name);
-    options.tool_parameters.push_back(spec.parameters);
-  }
-  const auto parser = make_reply_parser(format, options);
-  std::vector<ReplyPart> parts;
-  for (const TokenId id : ids) {
-    if (tokenizer.is_special(id)) {
-      parser->push_special(tokenizer.token_bytes(id), parts);
-    } else {
-      parser->push(tokenizer.token_bytes(id), parts);
-    }
-  }
-  parser->finish(parts);
-  std::vector<Call> calls;
-  for (const ReplyPart& part : parts) {
-    if (part.kind == ReplyPart::Kind::tool_name) calls.push_back({part.text, {}});
-    if (part.kind == ReplyPart::Kind::tool_arguments) calls.back().arguments += part.text;
-    if (part.kind == ReplyPart::Kind::content) text += part.text;
-  }
-  return calls;
-}
-
 TEST_P(ReplyGrammar, ParsersReadWhatGrammarsAllow) {
   std::mt19937 random(11);
   for (const ReplyFormat format : {ReplyFormat::hermes, ReplyFormat::llama3, ReplyFormat::llama4,
@@ -291,11 +223,8 @@ TEST_P(ReplyGrammar, ParsersReadWhatGrammarsAllow) {
           EXPECT_EQ(text, "") << reply;
           for (const Call& call : calls) {
             EXPECT_EQ(call.name, spec.name) << reply;
-            const auto value = parse_json(call.arguments);
-            if (!value) {  // free objects may repeat a name, which only a whole reading sees
-              EXPECT_EQ(spec.name, "free") << value.error().message << ": " << reply;
-              continue;
-            }
+            const auto value = parse_json(call.arguments, kCallLimits);
+            ASSERT_TRUE(value.has_value()) << value.error().message << ": " << reply;
             EXPECT_TRUE(satisfies(spec.parameters, spec.parameters, *value)) << reply;
           }
         }

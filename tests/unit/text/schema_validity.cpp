@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "text/json_schema.h"
+#include "text/schema_numbers.h"
 
 namespace reprise::test {
 namespace {
@@ -15,7 +16,12 @@ bool is_of_type(const JsonValue& value, std::string_view type) {
   if (type == "null") return value.is_null();
   if (type == "array") return value.is_array();
   if (type == "object") return value.is_object();
-  if (type == "integer") return value.is_int64() || value.is_uint64();
+  if (type == "integer") {
+    if (!value.is_double()) return value.is_number();
+    const double number = value.get_double();  // also of integers with more digits than 64 bits
+    return number > 1e15 || number < -1e15 ||
+           static_cast<double>(static_cast<std::int64_t>(number)) == number;
+  }
   return value.is_number();
 }
 
@@ -52,9 +58,30 @@ bool fits_object(const JsonValue& root, const JsonObject& schema, const JsonObje
   });
 }
 
+bool is_multiple(double number, double of) {
+  const double times = number / of;
+  const double nearest = times < 0 ? times - 0.5 : times + 0.5;
+  const auto whole = static_cast<double>(static_cast<std::int64_t>(nearest));
+  return times > 1e15 || times < -1e15 || (times - whole < 1e-6 && whole - times < 1e-6);
+}
+
+bool fits_array(const JsonValue& root, const JsonObject& schema, const JsonArray& value) {
+  const JsonValue* first = schema.if_contains("prefixItems");
+  const JsonValue* items = schema.if_contains("items");
+  for (std::size_t i = 0; i < value.size(); i++) {
+    const bool is_first = first != nullptr && i < first->as_array().size();
+    const JsonValue* own = is_first ? &first->as_array()[i] : items;
+    if (own != nullptr && !satisfies(root, *own, value[i])) return false;
+  }
+  return true;
+}
+
 bool fits_bound(std::string_view keyword, const JsonValue& bound, const JsonValue& value) {
   if (value.is_number()) {
     const double number = value.to_number<double>();
+    if (keyword == "exclusiveMinimum") return number > bound.to_number<double>();
+    if (keyword == "exclusiveMaximum") return number < bound.to_number<double>();
+    if (keyword == "multipleOf") return is_multiple(number, bound.to_number<double>());
     if (keyword == "minimum") return number >= bound.to_number<double>();
     if (keyword == "maximum") return number <= bound.to_number<double>();
     return true;
@@ -78,21 +105,20 @@ bool satisfies(const JsonValue& root, const JsonValue& schema, const JsonValue& 
     const std::string_view key = field.key();
     const JsonValue& what = field.value();
     if (key == "type" && !has_type(what, value)) return false;
-    if (key == "const" && value != what) return false;
-    if (key == "enum" && std::ranges::find(what.as_array(), value) == what.as_array().end())
-      return false;
+    const auto equals = [&](const JsonValue& one) {
+      return canonical_json(one) == canonical_json(value);
+    };
+    if (key == "const" && !equals(what)) return false;
+    if (key == "enum" && std::ranges::none_of(what.as_array(), equals)) return false;
     if (key == "$ref" && !fits(*resolve_reference(root, what.as_string()))) return false;
-    if ((key == "anyOf" || key == "oneOf") && std::ranges::none_of(what.as_array(), fits))
-      return false;
+    if (key == "anyOf" && std::ranges::none_of(what.as_array(), fits)) return false;
+    if (key == "oneOf" && std::ranges::count_if(what.as_array(), fits) != 1) return false;
     if (key == "allOf" && !std::ranges::all_of(what.as_array(), fits)) return false;
-    if (key == "items" && value.is_array() &&
-        !std::ranges::all_of(value.get_array(),
-                             [&](const JsonValue& item) { return satisfies(root, what, item); }))
-      return false;
-    if (key.starts_with("min") || key.starts_with("max")) {
-      if (!fits_bound(key, what, value)) return false;
-    }
+    const bool is_bound = key.starts_with("min") || key.starts_with("max") ||
+                          key.starts_with("exclusive") || key == "multipleOf";
+    if (is_bound && !fits_bound(key, what, value)) return false;
   }
+  if (value.is_array() && !fits_array(root, object, value.get_array())) return false;
   return !value.is_object() || fits_object(root, object, value.get_object());
 }
 

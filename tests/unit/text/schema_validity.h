@@ -4,8 +4,8 @@
 
 namespace reprise::test {
 
-// Knows type, enum, const, properties, required, additionalProperties, items, counts, bounds,
-// anyOf, oneOf, allOf and $ref.
+// Knows type, enum, const, properties, required, additionalProperties, items, prefixItems, counts,
+// bounds, multipleOf, anyOf, oneOf, allOf and $ref.
 bool satisfies(const JsonValue& root, const JsonValue& schema, const JsonValue& value);
 
 }  // namespace reprise::test
