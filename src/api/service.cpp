@@ -13,12 +13,14 @@
 #include "api/cache_report.h"
 #include "api/cache_tree.h"
 #include "api/content_type.h"
+#include "api/cors.h"
 #include "api/generation_desk.h"
 #include "api/metrics.h"
 #include "api/openapi.h"
 #include "api/prepare.h"
 #include "api/reply_sender.h"
 #include "api/responses.h"
+#include "api/retry_after.h"
 #include "api/routes.h"
 #include "api/server_answers.h"
 #include "api/task_queue.h"
@@ -129,6 +131,10 @@ Service::State::~State() {
 // ---- I/O thread -------------------------------------------------------------------------------
 
 void Service::State::handle(ServiceRequest request, std::shared_ptr<StreamChannel> channel) {
+  if (const ApiStatus origin = check_origin(request.headers, options.allowed_origin); !origin) {
+    sender.send_error(Endpoint::none, *channel, origin.error());
+    return;
+  }
   const std::string_view path = split_target(request.target).path;
   const ApiResult<Route> route = find_route(request.method, path);
   if (!route) {
@@ -221,7 +227,9 @@ void Service::State::answer_preflight(const ServiceRequest& request, StreamChann
   head.headers.emplace_back("allow", methods);
   if (!options.allowed_origin.empty()) {
     head.headers.emplace_back("access-control-allow-methods", methods);
-    head.headers.emplace_back("access-control-allow-headers", "authorization, content-type");
+    head.headers.emplace_back(
+        "access-control-allow-headers",
+        allowed_headers(header_value(request, "access-control-request-headers")));
     head.headers.emplace_back("access-control-max-age", "86400");
   }
   send_reply(channel, std::move(head), "");
@@ -266,10 +274,11 @@ void Service::State::post_question(Endpoint endpoint, const ServiceRequest& requ
                      cache_answer(endpoint, scope, static_cast<std::size_t>(runs), is_admin));
   };
   if (question_queue.post(key.name, 0, task)) return;
-  sender.send_error(endpoint, *channel,
-                    {429, "queue_full",
-                     fmt::format("{} questions wait for the engine, expected at most {}",
-                                 question_queue.load().tasks, limits.waiting_bodies_max)});
+  ApiError error{429, "queue_full",
+                 fmt::format("{} questions wait for the engine, expected at most {}",
+                             question_queue.load().tasks, limits.waiting_bodies_max)};
+  error.retry_after_seconds = retry_after_seconds(engine.stats());
+  sender.send_error(endpoint, *channel, error);
 }
 
 std::string Service::State::cache_answer(Endpoint endpoint, const CacheScope& scope,
@@ -317,6 +326,10 @@ ReplyHead Service::error_reply(int status, std::string_view code, std::string_vi
   ReplyHead head;
   head.status = status;
   head.headers = state_->sender.common_headers();
+  if (status == 503) {  // too much at once
+    head.headers.emplace_back("retry-after",
+                              fmt::format("{}", retry_after_seconds(state_->engine.stats())));
+  }
   return head;
 }
 

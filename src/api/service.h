@@ -21,7 +21,7 @@ class Engine;
 struct ServiceOptions {
   std::string model_alias;     // the id that /v1/models lists and replies carry
   ApiKeys api_keys;            // none: nobody needs one
-  std::string allowed_origin;  // CORS: "", "*" or one origin
+  std::string allowed_origin;  // web pages that may ask: "", "*" or one origin (api/cors.h)
   std::size_t body_bytes_max = Limits().body_bytes_max;
   std::int64_t request_timeout_ms = 0;  // of each request, and the most it may ask for; 0: none
   std::int64_t drain_timeout_ms = 10'000;
@@ -50,8 +50,8 @@ class Service {
   // form).
   void handle(ServiceRequest request, std::shared_ptr<StreamChannel> channel);
 
-  // The reply for trouble that the connection itself found: 400 bad framing, 408, 413, 431, 501.
-  // Carries the CORS headers, so that a browser's script can read why.
+  // The reply for trouble that the connection itself found: 400 bad framing, 408, 413, 431, 501,
+  // 503. Carries the CORS headers, so that a browser's script can read why; with 503 Retry-After.
   ReplyHead error_reply(int status, std::string_view code, std::string_view message,
                         std::string& body) const;
 

@@ -2,7 +2,7 @@
 // leaving.
 #include "http/connection.h"
 
-#include <climits>
+#include <cstdint>
 #include <linux/sockios.h>
 #include <memory>
 #include <poll.h>
@@ -15,6 +15,7 @@
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
+#include "http/fetch_watch.h"
 #include "http/outgoing_reply.h"
 #include "http/reply_inbox.h"
 #include "http/reply_text.h"
@@ -49,6 +50,13 @@ RequestTrouble bodies_full_trouble(std::size_t bytes) {
                       bytes)};
 }
 
+// What the kernel holds for a client that has not acknowledged it; 0 when it does not say.
+std::size_t bytes_in_kernel(net::ip::tcp::socket& socket) {
+  int bytes = 0;
+  if (::ioctl(socket.native_handle(), SIOCOUTQ, &bytes) != 0 || bytes < 0) return 0;
+  return static_cast<std::size_t>(bytes);
+}
+
 }  // namespace
 
 // The reply on its way, known to its connection as long as it lives. Its end, however reached, lets
@@ -58,7 +66,9 @@ struct Connection::Reply {
       : connection(its_connection),
         inbox(std::make_shared<ReplyInbox>(connection.context_.io,
                                            [this] { connection.on_events(); })),
-        outgoing(form) {
+        outgoing(form),
+        fetch_watch(connection.context_.options.stream_bytes_max,
+                    std::chrono::milliseconds(connection.context_.options.stream_grace_ms)) {
     connection.reply_ = this;
   }
   Reply(const Reply&) = delete;
@@ -71,12 +81,17 @@ struct Connection::Reply {
 
   void drain_inbox() {
     if (!outgoing.is_ended()) made_at = Clock::now();
-    while (auto event = inbox->pop()) outgoing.take(std::move(*event));
+    while (auto event = inbox->pop()) {
+      const std::size_t before = outgoing.ready_bytes();
+      outgoing.take(std::move(*event));
+      fetch_watch.add(outgoing.ready_bytes() - before);
+    }
   }
 
   Connection& connection;
   std::shared_ptr<ReplyInbox> inbox;
   OutgoingReply outgoing;
+  FetchWatch fetch_watch;
   Clock::time_point made_at = Clock::now();
 };
 
@@ -204,7 +219,7 @@ net::awaitable<void> Connection::write(std::string bytes) {
   unsent_bytes_ = bytes.size();
   while (unsent_bytes_ > 0 && !gone_) {
     deadline_ = Clock::now() + patience;
-    least_queued_bytes_ = INT_MAX;
+    least_queued_bytes_ = SIZE_MAX;
     const char* next = bytes.data() + (bytes.size() - unsent_bytes_);
     auto [error, count] =
         co_await socket_.async_write_some(net::buffer(next, unsent_bytes_), kAwait);
@@ -296,16 +311,11 @@ Connection::Clock::time_point Connection::waiting_since() const {
 void Connection::on_events() {
   if (reply_ == nullptr || gone_) return;
   reply_->drain_inbox();
-  const std::size_t waiting = reply_->outgoing.ready_bytes() + unsent_bytes_;
-  if (reply_->outgoing.is_streamed() && waiting > context_.options.stream_bytes_max) {
-    spdlog::info("cut off a client that left {} bytes of its reply unfetched, the limit is {}",
-                 waiting, context_.options.stream_bytes_max);
-    drop();
-  }
   signal_.cancel();
 }
 
 void Connection::tick(Clock::time_point now) {
+  watch_fetching(now);
   if (writing_) extend_write_deadline(now);
   if (now >= deadline_) {
     deadline_ = Clock::time_point::max();
@@ -320,11 +330,27 @@ void Connection::tick(Clock::time_point now) {
   if (phase_ == Phase::reply && !reading_ && client_closed_unseen()) drop();
 }
 
+// A reply that is made grows no more: for it, as for one that is no stream, there is the write
+// timeout.
+void Connection::watch_fetching(Clock::time_point now) {
+  if (gone_ || reply_ == nullptr) return;
+  const OutgoingReply& outgoing = reply_->outgoing;
+  if (!outgoing.is_streamed() || outgoing.is_ended()) return;
+  std::size_t waiting = outgoing.ready_bytes() + unsent_bytes_;
+  if (waiting > 0) waiting += bytes_in_kernel(socket_);
+  if (!reply_->fetch_watch.is_behind(waiting, now)) return;
+  spdlog::info(
+      "cut off a client that left {} bytes of its reply unfetched and more every {} ms, "
+      "the limit is {}",
+      waiting, context_.options.stream_grace_ms, context_.options.stream_bytes_max);
+  drop();
+}
+
 // A slow client's socket takes more only when a third of its buffer is free; until then the
 // kernel's count of bytes that the client has not acknowledged shows that it does fetch.
 void Connection::extend_write_deadline(Clock::time_point now) {
-  int queued_bytes = 0;
-  if (gone_ || ::ioctl(socket_.native_handle(), SIOCOUTQ, &queued_bytes) != 0) return;
+  if (gone_) return;
+  const std::size_t queued_bytes = bytes_in_kernel(socket_);
   if (queued_bytes >= least_queued_bytes_) return;
   least_queued_bytes_ = queued_bytes;
   deadline_ = now + std::chrono::milliseconds(context_.options.write_timeout_ms);

@@ -81,6 +81,7 @@ class Connection {
   void count_body(std::size_t bytes);
   void end_body();
   void on_events();
+  void watch_fetching(Clock::time_point now);
   void extend_write_deadline(Clock::time_point now);
   bool client_closed_unseen();
 
@@ -99,7 +100,7 @@ class Connection {
   std::size_t body_bytes_ = 0;          // come so far, while it is not whole
   std::size_t refused_body_bytes_ = 0;  // not 0: this body gives way
   std::size_t unsent_bytes_ = 0;        // of the write that is pending
-  int least_queued_bytes_ = 0;          // in the kernel since that write began
+  std::size_t least_queued_bytes_ = 0;  // in the kernel since that write began
   Reply* reply_ = nullptr;              // lives in send_reply's frame
 };
 

@@ -127,6 +127,14 @@ RequestTrouble header_trouble(const Parser& parser) {
   if (const auto hosts = request.count(field::host); hosts > 1 || (hosts == 0 && !http_1_0)) {
     return bad_request(fmt::format("got {} Host headers, expected one", hosts));
   }
+  // Equal ones too: whoever stands in front of us may have read another of them.
+  const std::string_view length = as_std(request[field::content_length]);
+  if (const auto lengths = request.count(field::content_length);
+      lengths > 1 || length.find(',') != std::string_view::npos) {
+    return bad_request(
+        fmt::format("got {} Content-Length headers, the first '{}', expected a number", lengths,
+                    quoted(length)));
+  }
   const auto codings = request.count(field::transfer_encoding);
   if (codings > 0 && http_1_0) return bad_request("Transfer-Encoding in an HTTP/1.0 request");
   if (codings > 1 || (codings == 1 && !iequals(request[field::transfer_encoding], "chunked"))) {

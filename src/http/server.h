@@ -22,8 +22,10 @@ struct ServerOptions {
   // made: then the new one gets 503).
   std::size_t connections_max = 1024;
   std::size_t header_bytes_max = 64 << 10;
-  std::size_t stream_bytes_max =
-      8 << 20;  // of a reply that the client does not fetch: then it is cut off
+  // While more than so much of a stream waits to be fetched, it must not grow from one grace to the
+  // next, or the client is cut off (http/fetch_watch.h).
+  std::size_t stream_bytes_max = 8 << 20;
+  std::int64_t stream_grace_ms = 5000;
   std::size_t unfinished_bodies_max = 4;  // so many of the largest size, in bytes together
   // What SIGHUP asks for; on the I/O thread, so it must be short. Null: SIGHUP is ignored.
   std::function<void()> on_hangup = {};

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from raw import post, stream_of
+from raw import post, read_to_end, request_bytes, stream_of
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 # Characters that are several tokens; the models repeat them.
@@ -137,3 +137,24 @@ def test_the_usage_chunk(servers, path):
         assert {chunk["id"] for chunk in chunks} == {last["id"]}
     status, reply = post(server, path, {**body, "stream_options": {"include_usage": True}})
     assert status == 400 and reply["error"]["param"].startswith("stream_options")
+
+
+def test_a_stream_whose_end_is_larger_than_what_may_wait(servers):
+    """All log probabilities come again with the last events, in one go: more than 8 MiB."""
+    server = servers.get("smollm2")
+    body = {
+        "input": ASKS[0],
+        "max_output_tokens": 2000,
+        "stream": True,
+        "temperature": 0,
+        "top_logprobs": 20,
+        "include": ["message.output_text.logprobs"],
+        "store": False,
+        "ignore_eos": True,
+    }
+    connection = server.connect()
+    connection.sendall(request_bytes("/v1/responses", body).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+    reply = read_to_end(connection)
+    deltas = reply.rfind(b"event: response.output_text.delta")
+    assert len(reply) - deltas > 8 << 20
+    assert reply.count(b"event: response.incomplete\n") == 1 and reply.endswith(b"}\n\n")

@@ -218,6 +218,7 @@ TEST(Reply, AReaderThatFetchesNothingIsCutOffAtTheLimitAndStallsNobody) {
   EndlessDesk desk(milliseconds(1));
   ServerOptions options;
   options.stream_bytes_max = 2 << 20;
+  options.stream_grace_ms = 200;
   RunningServer server(desk, options);
   HttpClient lazy(server.port(), 4096);
   lazy.send(get_request("/endless"));
@@ -230,10 +231,66 @@ TEST(Reply, AReaderThatFetchesNothingIsCutOffAtTheLimitAndStallsNobody) {
     std::this_thread::sleep_for(milliseconds(5));
   }
   EXPECT_TRUE(desk.given_up);
-  // The limit, what the kernel's socket buffers hold, and what was pushed before the cut was seen.
+  // The limit, what the kernel's socket buffers hold, and what is made in the grace.
   EXPECT_LT(desk.pushed_bytes, std::size_t{32} << 20);
   EXPECT_GE(desk.pushed_bytes, std::size_t{2} << 20);
   EXPECT_TRUE(lazy.read_to_end());
+}
+
+// The end of a response with its log probabilities, an echo of a long prompt.
+TEST(Reply, AReaderGetsAnEventBeyondTheLimitWhole) {
+  FakeDesk desk;
+  const std::string large = "data: " + std::string(std::size_t{30} << 20, 'a') + "\n\n";
+  desk.answer = [&](ServiceRequest, std::shared_ptr<StreamChannel> channel) {
+    desk.produce([channel, &large] {
+      channel->push(FakeDesk::stream_head());
+      channel->push(ReplyData{large});
+      for (int i = 0; i < 100 && !channel->is_abandoned(); ++i) {
+        channel->push(ReplyData{"data: b\n\n"});
+        std::this_thread::sleep_for(milliseconds(2));
+      }
+      channel->push(ReplyEnd{});
+    });
+  };
+  RunningServer server(desk);
+  HttpClient client(server.port());
+  client.send(get_request("/"));
+  const auto reply = client.read_reply(false, milliseconds(20'000));
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->body.size(), large.size() + 900);
+  EXPECT_TRUE(reply->body.ends_with("data: b\n\n"));
+}
+
+// Far beyond the limit for many graces, but it fetches more than is made.
+TEST(Reply, ASlowSteadyReaderGetsAnEventBeyondTheLimitWhole) {
+  FakeDesk desk;
+  const std::string large(std::size_t{12} << 20, 'a');
+  std::atomic<int> pushed = 0;
+  desk.answer = [&](ServiceRequest, std::shared_ptr<StreamChannel> channel) {
+    desk.produce([channel, &large, &pushed] {
+      channel->push(FakeDesk::stream_head());
+      channel->push(ReplyData{large});
+      for (; pushed < 200 && !channel->is_abandoned(); ++pushed) {
+        channel->push(ReplyData{"data: b\n\n"});
+        std::this_thread::sleep_for(milliseconds(10));
+      }
+      channel->push(ReplyEnd{});
+    });
+  };
+  ServerOptions options;
+  options.stream_bytes_max = 1 << 20;
+  options.stream_grace_ms = 400;
+  RunningServer server(desk, options);
+  HttpClient client(server.port(), 64 << 10);
+  client.send(get_request("/"));
+  for (std::size_t i = 1; pushed < 200 && !client.ended(); ++i) {
+    client.read_while_not([&] { return client.received().size() > i * (std::size_t{128} << 10); },
+                          milliseconds(20));
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  const auto reply = client.read_reply(false, milliseconds(20'000));
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->body.size(), large.size() + 200 * 9);
 }
 
 TEST(Reply, AReaderThatFetchesNothingForTheWriteTimeoutIsCutOff) {

@@ -133,6 +133,8 @@ std::vector<BadRequest> bad_requests() {
       {"negative length", post + "Content-Length: -1\r\n\r\n", 400},
       {"length overflows", post + "Content-Length: 99999999999999999999\r\n\r\n", 400},
       {"two lengths", post + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
+      {"two equal lengths", post + "Content-Length: 2\r\nContent-Length: 2\r\n\r\nab", 400},
+      {"a list of lengths", post + "Content-Length: 2, 2\r\n\r\nab", 400},
       {"length and chunked", post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
       {"chunked and length", post + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 400},
       {"chunked twice", post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
