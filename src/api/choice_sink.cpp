@@ -169,7 +169,7 @@ void ChoiceSink::note_calls() {
 
 // Only the newest call can have been cut off.
 bool ChoiceSink::has_whole_call() const {
-  return calls_ > 1 || (calls_ == 1 && parse_json(newest_arguments_).has_value());
+  return calls_ > 1 || (calls_ == 1 && parse_json(newest_arguments_, kCallLimits).has_value());
 }
 
 }  // namespace reprise

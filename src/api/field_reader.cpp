@@ -82,6 +82,13 @@ ApiStatus check_count(const std::string& param, std::size_t count, std::string_v
   return {};
 }
 
+bool is_same(const JsonValue& one, const JsonValue& other) {
+  if (one.is_number() && other.is_number()) {
+    return one.to_number<double>() == other.to_number<double>();
+  }
+  return one == other;
+}
+
 std::optional<std::int64_t> integral(const JsonValue& value) {
   if (const std::int64_t* number = value.if_int64()) return *number;
   const double* number = value.if_double();

@@ -30,6 +30,9 @@ std::unexpected<ApiError> unsupported(std::string param, std::string_view what);
 ApiStatus check_count(const std::string& param, std::size_t count, std::string_view items,
                       std::size_t least, std::size_t most);
 
+// Whether two values are equal: 1 and 1.0 are.
+bool is_same(const JsonValue& one, const JsonValue& other);
+
 // The value as an integer: 2 and 2.0 are, 2.5 is not.
 std::optional<std::int64_t> integral(const JsonValue& value);
 

@@ -20,19 +20,6 @@ std::string listed(std::span<const std::string_view> words) {
   return out;
 }
 
-bool is_same(const JsonValue& one, const JsonValue& other) {
-  if (one.is_number() && other.is_number()) {
-    return one.to_number<double>() == other.to_number<double>();
-  }
-  return one == other;
-}
-
-JsonValue parsed(std::string_view json) {
-  Result<JsonValue> value = parse_json(json);
-  CHECK(value);  // the tables are ours
-  return std::move(*value);
-}
-
 JsonArray words_of(std::span<const std::string_view> words) {
   JsonArray list;
   for (const std::string_view word : words) list.emplace_back(boost::json::string(word));
@@ -64,7 +51,7 @@ JsonObject type_schema(const FieldSpec& spec, const Limits& limits) {
       return {{"type", "string"}, {"enum", words_of(spec.words)}};
     case FieldType::composite:
       if (spec.build_schema) return spec.build_schema(limits);
-      return parsed(spec.schema.empty() ? "{}" : spec.schema).get_object();
+      return own_json(spec.schema.empty() ? "{}" : spec.schema).get_object();
   }
   return {};
 }
@@ -80,6 +67,12 @@ JsonObject or_null(JsonObject schema) {
 }
 
 }  // namespace
+
+JsonValue own_json(std::string_view json) {
+  Result<JsonValue> value = parse_json(json);
+  CHECK(value);  // the tables are ours
+  return std::move(*value);
+}
 
 double Bound::of(const Limits& limits) const {
   return std::visit(
@@ -162,7 +155,7 @@ JsonObject field_schema(const FieldSpec& spec, const Limits& limits) {
   JsonObject schema = type_schema(spec, limits);
   if (!spec.required) schema = or_null(std::move(schema));
   if (!spec.description.empty()) schema["description"] = boost::json::string(spec.description);
-  if (!spec.fallback.empty()) schema["default"] = parsed(spec.fallback);
+  if (!spec.fallback.empty()) schema["default"] = own_json(spec.fallback);
   return schema;
 }
 

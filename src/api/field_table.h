@@ -259,6 +259,9 @@ ApiStatus read_list(const FieldPlace& place, const JsonValue& value, std::string
 
 // ---- schemas
 
+// JSON that the program itself has written down; anything else is a bug.
+JsonValue own_json(std::string_view json);
+
 // {"type": "number", "minimum": 0 ...} with description and default.
 JsonObject field_schema(const FieldSpec& spec, const Limits& limits);
 

@@ -54,10 +54,10 @@ ApiError stopping_error() {
   return {503, "server_stopping", "the server is stopping and takes no new requests", {}};
 }
 
-std::uint64_t random_bits() {
+// Of a reply's id: drawn, so that nobody can count others' requests or guess at their replies.
+std::string random_digits() {
   std::random_device device;
-  const std::uint64_t high = device();
-  return high << 32 | device();
+  return fmt::format("{:08x}{:08x}{:08x}", device(), device(), device());
 }
 
 // Whether a body may ask for a grammar: their compilation can take a second, the first one waits
@@ -107,12 +107,9 @@ struct GenerationDesk::State {
   ReplyOutlet outlet(const Job& job) const {
     return {job.channel, context.sender.common_headers(), context.metrics, job.endpoint};
   }
-  std::string next_digits() { return fmt::format("{:016x}{:08x}", id_base, ++last_id); }
 
   const DeskContext context;
   const std::string fingerprint;
-  const std::uint64_t id_base = random_bits();
-  std::atomic<std::uint64_t> last_id{0};
   std::mutex names_mutex;
   std::set<std::string> unknown_names;  // guarded by names_mutex
   LiveRequests live;
@@ -126,13 +123,18 @@ void GenerationDesk::State::answer(const Job& job) {
   const auto send = [&](ApiResult<std::string> body) {
     context.sender.send(job.endpoint, *job.channel, std::move(body));
   };
+  const auto send_text = [&](ApiResult<TextAnswer> text) {
+    if (!text) return send(std::unexpected(text.error()));
+    log_unknown(text->unknown);
+    send(std::move(text->body));
+  };
   switch (job.endpoint) {
     case Endpoint::tokenize:
-      return send(tokenize_body(context.bundle, context.limits, job.body));
+      return send_text(tokenize_body(prepare_context(job), job.body));
     case Endpoint::detokenize:
-      return send(detokenize_body(context.bundle, context.limits, job.body));
+      return send_text(detokenize_body(prepare_context(job), job.body));
     case Endpoint::apply_template:
-      return send(apply_template_body(context.bundle, context.limits, job.body));
+      return send_text(apply_template_body(prepare_context(job), job.body));
     default:
       break;
   }
@@ -144,13 +146,15 @@ void GenerationDesk::State::answer(const Job& job) {
 }
 
 PrepareContext GenerationDesk::State::prepare_context(const Job& job) const {
+  const EngineOptions& engine = context.engine.options();
   return {.bundle = &context.bundle,
           .model_alias = context.options.model_alias,
           .tenant = job.tenant,
-          .context_length = context.engine.options().context_length,
+          .context_length = engine.context_length,
           .fitting_length = context.engine.fitting_length(),
           .limits = context.limits,
-          .request_timeout_ms = context.options.request_timeout_ms};
+          .request_timeout_ms = context.options.request_timeout_ms,
+          .together_max = static_cast<std::size_t>(engine.sequences_max) + engine.queue_max};
 }
 
 ApiStatus GenerationDesk::State::start_chat(const Job& job) {
@@ -188,7 +192,8 @@ ApiStatus GenerationDesk::State::start_completion(const Job& job) {
 ApiStatus GenerationDesk::State::start_response(const Job& job) {
   TRY_ASSIGN(PreparedResponse prepared,
              prepare_response(prepare_context(job), job.body, context.responses));
-  ResponseIdentity identity{next_digits(), context.options.model_alias, unix_milliseconds() / 1000};
+  ResponseIdentity identity{random_digits(), context.options.model_alias,
+                            unix_milliseconds() / 1000};
   std::string id = "resp_" + identity.digits;
   return submit(job, std::move(prepared.generation), std::move(id), 1,
                 make_response_writer(std::move(prepared.plan), std::move(identity),
@@ -199,7 +204,7 @@ ReplyPlan GenerationDesk::State::reply_plan(const PreparedGeneration& prepared,
                                             std::string_view prefix) {
   const GenerationFields& fields = prepared.fields;
   ReplyPlan plan;
-  plan.identity = {fmt::format("{}-{}", prefix, next_digits()), context.options.model_alias,
+  plan.identity = {fmt::format("{}-{}", prefix, random_digits()), context.options.model_alias,
                    fingerprint, unix_milliseconds() / 1000};
   plan.choices = static_cast<std::size_t>(fields.choices);
   plan.prompts = prepared.generations.size() / plan.choices;
@@ -292,12 +297,13 @@ void GenerationDesk::post(Endpoint endpoint, std::string body, const ApiKey& key
   if (queue.post(key.name, bytes, std::move(task))) return;
   const TaskQueue::Load load = queue.load();
   const Limits& limits = context.limits;
-  context.sender.send_error(
-      endpoint, *channel,
-      {429, "queue_full",
-       fmt::format("{} requests of {} bytes together wait to be read, and this one has {} "
-                   "bytes: expected at most {} requests of {} bytes",
-                   load.tasks, load.bytes, bytes, limits.waiting_bodies_max, state.bytes_max())});
+  ApiError error{
+      429, "queue_full",
+      fmt::format("{} requests of {} bytes together wait to be read, and this one has {} "
+                  "bytes: expected at most {} requests of {} bytes",
+                  load.tasks, load.bytes, bytes, limits.waiting_bodies_max, state.bytes_max())};
+  error.retry_after_seconds = retry_after_seconds(context.engine.stats());
+  context.sender.send_error(endpoint, *channel, error);
 }
 
 void GenerationDesk::finish() {

@@ -1,6 +1,8 @@
 // Grammars for replies, and who is at fault when there is none.
 #include "api/grammar_constraint.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 
@@ -25,9 +27,44 @@ ApiError refused_grammar(const Error& error, const std::string& param) {
   }
 }
 
-Result<GrammarMatcher> compile(GrammarCompiler& compiler, const Result<std::string>& lark) {
+// The token of these bytes that the mask allows, however the vocabulary spells it.
+std::optional<TokenId> allowed_token(std::span<const std::uint32_t> mask,
+                                     const Tokenizer& tokenizer, std::string_view bytes) {
+  const std::size_t end = std::min(mask.size() * 32, tokenizer.size());
+  for (std::size_t at = 0; at < end; at++) {
+    if ((mask[at / 32] >> (at % 32) & 1U) == 0) continue;
+    const auto id = static_cast<TokenId>(at);
+    if (tokenizer.token_bytes(id) == bytes) return id;
+  }
+  return std::nullopt;
+}
+
+// The first steps into a value, where a schema with very many properties or alternatives meets the
+// matcher's limits: better now than once the prompt was forwarded.
+Status try_beginning(GrammarMatcher matcher, const Tokenizer& tokenizer) {
+  constexpr int kSteps = 4;
+  constexpr std::array<std::string_view, 3> kOpenings = {"{", "[", "\""};
+  for (int step = 0; step < kSteps; step++) {
+    TRY(matcher.compute_mask());
+    std::optional<TokenId> opening;
+    for (const std::string_view bytes : kOpenings) {
+      if (!opening) opening = allowed_token(matcher.mask(), tokenizer, bytes);
+    }
+    if (!opening) return {};
+    TRY_ASSIGN(const bool goes_on, matcher.advance(*opening));
+    if (!goes_on) return {};
+  }
+  return {};
+}
+
+Result<GrammarMatcher> compile(GrammarCompiler& compiler, const ReplyGrammarOptions& format,
+                               const Result<std::string>& lark) {
   if (!lark) return std::unexpected(lark.error());
-  return compiler.compile(*lark);
+  TRY_ASSIGN(GrammarMatcher matcher, compiler.compile(*lark));
+  if (format.tokenizer == nullptr) return matcher;
+  TRY_ASSIGN(GrammarMatcher copy, matcher.copy());
+  TRY(try_beginning(std::move(copy), *format.tokenizer));
+  return matcher;
 }
 
 bool may_call(const Tools* tools) {
@@ -35,14 +72,15 @@ bool may_call(const Tools* tools) {
 }
 
 // Where the function stands among the request's tools.
-std::string parameters_path(const Tools& tools, std::string_view name) {
+std::string parameters_path(const ReplyRules& rules, std::string_view name) {
+  const Tools& tools = *rules.tools;
   for (std::size_t index = 0; index < tools.definitions.size(); index++) {
     const JsonObject* tool = tools.definitions[index].if_object();
     const JsonValue* function = tool != nullptr ? tool->if_contains("function") : nullptr;
     const JsonObject* fields = function != nullptr ? function->if_object() : nullptr;
     const JsonValue* found = fields != nullptr ? fields->if_contains("name") : nullptr;
     if (found != nullptr && found->is_string() && found->get_string() == name)
-      return fmt::format("tools[{}].function.parameters", index);
+      return fmt::format("tools[{}].{}", index, rules.tool_parameters);
   }
   return "tools";
 }
@@ -50,20 +88,21 @@ std::string parameters_path(const Tools& tools, std::string_view name) {
 // The error of all together names none: the first that alone gives one is at fault.
 ApiError refused_rules(GrammarCompiler& compiler, const ReplyRules& rules, const Error& error) {
   const std::string schema_param(rules.schema_param);
+  if (!may_call(rules.tools)) return refused_grammar(error, schema_param);
   if (rules.schema != nullptr) {
     const Result<GrammarMatcher> alone =
-        compile(compiler, json_grammar(rules.format, *rules.schema));
+        compile(compiler, rules.format, json_grammar(rules.format, *rules.schema));
     if (!alone) return refused_grammar(alone.error(), schema_param);
   }
-  if (!may_call(rules.tools)) return refused_grammar(error, schema_param);
   // Each may take the compiler to its limits, while others' requests wait.
   constexpr std::size_t kLargeToolsMax = 16;
   const bool is_long = rules.tools->specs.size() > kLargeToolsMax;
   if (error.code == Errc::exhausted && is_long) return refused_grammar(error, "tools");
   for (const ToolSpec& spec : rules.tools->specs) {
-    const Result<GrammarMatcher> alone = compile(
-        compiler, tool_grammar(rules.format, std::span(&spec, 1), rules.tools->choice, false));
-    if (!alone) return refused_grammar(alone.error(), parameters_path(*rules.tools, spec.name));
+    const Result<GrammarMatcher> alone =
+        compile(compiler, rules.format,
+                tool_grammar(rules.format, std::span(&spec, 1), rules.tools->choice, false));
+    if (!alone) return refused_grammar(alone.error(), parameters_path(rules, spec.name));
   }
   return refused_grammar(error, "tools");
 }
@@ -71,7 +110,8 @@ ApiError refused_rules(GrammarCompiler& compiler, const ReplyRules& rules, const
 Result<std::string> grammar_of(const ReplyRules& rules) {
   if (!may_call(rules.tools)) return json_grammar(rules.format, *rules.schema);
   const Tools& tools = *rules.tools;
-  return tool_grammar(rules.format, tools.specs, tools.choice, tools.parallel, rules.schema);
+  const bool parallel = tools.parallel && !tools.is_named;
+  return tool_grammar(rules.format, tools.specs, tools.choice, parallel, rules.schema);
 }
 
 }  // namespace
@@ -99,7 +139,7 @@ ApiResult<Constraints> constrain_replies(GrammarCompiler& compiler, const ReplyR
   if (!may_call(rules.tools) && rules.schema == nullptr) return constraints;
   const std::string param = may_call(rules.tools) ? "tools" : std::string(rules.schema_param);
   const Result<std::string> lark = grammar_of(rules);
-  const Result<GrammarMatcher> matcher = compile(compiler, lark);
+  const Result<GrammarMatcher> matcher = compile(compiler, rules.format, lark);
   if (!matcher) return std::unexpected(refused_rules(compiler, rules, matcher.error()));
   for (std::unique_ptr<TokenConstraint>& constraint : constraints) {
     Result<GrammarMatcher> own = matcher->copy();

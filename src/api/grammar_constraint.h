@@ -42,10 +42,12 @@ struct ReplyRules {
   const Tools* tools = nullptr;        // null: there are none
   const JsonObject* schema = nullptr;  // null: none
   std::string_view schema_param = {};  // the request's field that it stands in
+  std::string_view tool_parameters = "function.parameters";  // of tools[i]: where its schema is
 };
 
 // Constraints for `count` replies, each with a state of its own: null ones where nothing holds.
-// Errors: 400 invalid_value naming the schema's field, or tools[i].function.parameters.
+// Errors: 400 invalid_value naming the schema's field, or the function's (tools[i].function
+// .parameters).
 ApiResult<std::vector<std::unique_ptr<TokenConstraint>>> constrain_replies(
     GrammarCompiler& compiler, const ReplyRules& rules, std::size_t count);
 

@@ -15,6 +15,7 @@ struct Limits {
   std::size_t name_bytes_max = 1024;     // model, user, cache_salt, names of speakers, ids of calls
   std::size_t tool_calls_max = 128;      // of one message
   std::size_t prompts_max = 128;
+  std::size_t prompts_bytes_max = std::size_t{4} << 20;  // of several prompts' texts together
   std::size_t tools_max = 128;
   std::size_t tool_bytes_max = std::size_t{256} << 10;     // of one tool, as JSON
   std::size_t schema_bytes_max = std::size_t{256} << 10;   // of a reply's schema, as JSON
@@ -33,6 +34,8 @@ struct Limits {
   std::int64_t top_k_max = 1'000'000;
   std::int64_t cache_pin_seconds_max = 86'400;
   std::int64_t timeout_ms_max = 86'400'000;  // the server's own limit where it has one
+  // Of one request: choices, tokens of each, likeliest ones beside each and itself, multiplied.
+  std::int64_t logprob_entries_max = 4'000'000;
 
   // ---- looking at the cache
   std::int64_t tree_runs_default = 1000;
@@ -46,6 +49,12 @@ struct Limits {
   std::size_t stored_responses_max = 10'000;  // of all keys together
   std::size_t stored_response_bytes_max = std::size_t{64} << 20;
   std::int64_t stored_response_ms_max = 86'400'000;
+  // Of conversations that wait to be kept with their replies, all requests together.
+  std::size_t waiting_conversation_bytes_max = std::size_t{256} << 20;
+  std::size_t item_references_max = 1024;  // of one request
+  // Of a request's text, of its tool_choice and of all its tools, as JSON: every response object
+  // shows them again.
+  std::size_t response_echo_bytes_max = std::size_t{1} << 20;
 };
 
 // Marks of one prompt that the prompt cache is told: the newest turns' ends.

@@ -1,8 +1,6 @@
 // llama-server's names for what a choice was.
 #include "api/llama_format.h"
 
-#include "api/logprobs.h"
-
 namespace reprise {
 namespace {
 
@@ -82,23 +80,6 @@ std::string llama_settings(const GenerationFields& fields, Position max_tokens) 
   json.key("n_probs").integer(fields.top_logprobs < 0 ? 0 : fields.top_logprobs);
   json.key("stream").boolean(fields.stream);
   return json.end_object().take();
-}
-
-void append_llama_probability(JsonWriter& json, const SampledToken& token,
-                              const Tokenizer& tokenizer) {
-  const auto append = [&](TokenId id, float logprob) {
-    json.key("id").integer(id);
-    append_logprob_members(json, tokenizer.token_bytes(id), logprob);
-  };
-  json.begin_object();
-  append(token.id, token.logprob);
-  json.key("top_logprobs").begin_array();
-  for (const TokenLogprob& top : token.top) {
-    json.begin_object();
-    append(top.id, top.logprob);
-    json.end_object();
-  }
-  json.end_array().end_object();
 }
 
 }  // namespace reprise

@@ -21,10 +21,6 @@ std::string format_llama_reply(const ReplyPlan& plan, std::size_t index, std::st
 // "generation_settings": what the request asked for, by llama-server's names.
 std::string llama_settings(const GenerationFields& fields, Position max_tokens);
 
-// An item of "completion_probabilities": {"id","token","bytes","logprob","top_logprobs":[...]}.
-void append_llama_probability(JsonWriter& json, const SampledToken& token,
-                              const Tokenizer& tokenizer);
-
 // "timings": {...}, member and all: prompt_n counts what was forwarded, cache_n what was not.
 void append_llama_timings(JsonWriter& json, const ChoiceEnd& end);
 

@@ -3,6 +3,7 @@
 
 #include "api/completion_choice.h"
 #include "api/llama_format.h"
+#include "api/logprobs.h"
 #include "api/stream_head.h"
 
 namespace reprise {
@@ -13,7 +14,7 @@ std::string probabilities(const std::vector<SampledToken>& tokens, const Tokeniz
   if (tokens.empty()) return {};
   JsonWriter json;
   json.begin_array();
-  for (const SampledToken& token : tokens) append_llama_probability(json, token, tokenizer);
+  for (const SampledToken& token : tokens) append_logprob(json, tokenizer, token, LogprobIds::yes);
   return json.end_array().take();
 }
 

@@ -26,10 +26,12 @@ void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-std::size_t characters(std::string_view bytes) {
-  return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-  }));
+void append_members(JsonWriter& json, std::string_view bytes, float logprob) {
+  json.key("token").text(token_text(bytes));
+  json.key("logprob").number(printable(logprob));
+  json.key("bytes").begin_array();
+  for (const char byte : bytes) json.integer(static_cast<unsigned char>(byte));
+  json.end_array();
 }
 
 }  // namespace
@@ -43,12 +45,20 @@ std::string token_text(std::string_view bytes) {
   return text;
 }
 
-void append_logprob_members(JsonWriter& json, std::string_view bytes, float logprob) {
-  json.key("token").text(token_text(bytes));
-  json.key("logprob").number(printable(logprob));
-  json.key("bytes").begin_array();
-  for (const char byte : bytes) json.integer(static_cast<unsigned char>(byte));
-  json.end_array();
+void append_logprob(JsonWriter& json, const Tokenizer& tokenizer, const SampledToken& token,
+                    LogprobIds ids) {
+  const auto append = [&](TokenId id, float logprob) {
+    json.begin_object();
+    if (ids == LogprobIds::yes) json.key("id").integer(id);
+    append_members(json, tokenizer.token_bytes(id), logprob);
+  };
+  append(token.id, token.logprob);
+  json.key("top_logprobs").begin_array();
+  for (const TokenLogprob& top : token.top) {
+    append(top.id, top.logprob);
+    json.end_object();
+  }
+  json.end_array().end_object();
 }
 
 void LogprobsWriter::add(const SampledToken& token) {
@@ -62,15 +72,7 @@ void LogprobsWriter::add(const SampledToken& token) {
 
 void LogprobsWriter::add_chat(const SampledToken& token) {
   JsonWriter json;
-  json.begin_object();
-  append_logprob_members(json, tokenizer_->token_bytes(token.id), token.logprob);
-  json.key("top_logprobs").begin_array();
-  for (const TokenLogprob& top : token.top) {
-    json.begin_object();
-    append_logprob_members(json, tokenizer_->token_bytes(top.id), top.logprob);
-    json.end_object();
-  }
-  json.end_array().end_object();
+  append_logprob(json, *tokenizer_, token);
   append_item(content_, json.take());
 }
 
@@ -90,7 +92,7 @@ void LogprobsWriter::add_place(TokenId id, bool is_shown) {
   const std::string_view bytes = tokenizer_->token_bytes(id);
   append_item(tokens_, JsonWriter().text(token_text(bytes)).take());
   append_item(text_offsets_, JsonWriter().integer(offset_).take());
-  if (is_shown) offset_ += characters(bytes);
+  if (is_shown) offset_ += count_characters(bytes);
 }
 
 // top_logprobs is an object by token text here: the sampled token is in it even when it is not

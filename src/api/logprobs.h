@@ -1,6 +1,7 @@
 // Log probabilities of a reply in OpenAI's two forms, written token by token.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,8 +14,11 @@ namespace reprise {
 // A token's bytes as text: themselves, or "bytes:\xE2\x82" when they are not UTF-8 by themselves.
 std::string token_text(std::string_view bytes);
 
-// "token", "logprob" and "bytes" of an open object.
-void append_logprob_members(JsonWriter& json, std::string_view bytes, float logprob);
+// {token, logprob, bytes, top_logprobs: [{token, logprob, bytes}]}, as chat and responses have it;
+// in llama-server's form with "id" in front of each.
+enum class LogprobIds : std::uint8_t { no, yes };
+void append_logprob(JsonWriter& json, const Tokenizer& tokenizer, const SampledToken& token,
+                    LogprobIds ids = LogprobIds::no);
 
 // chat: {"content":[{token, logprob, bytes, top_logprobs}], "refusal":null}.
 // completion: {tokens, token_logprobs, top_logprobs, text_offset}; offsets count characters of the

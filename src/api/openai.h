@@ -55,6 +55,16 @@ struct Tools {
   std::vector<ToolSpec> specs;  // the same, in the same order; only those that may be called
   ToolChoice choice = ToolChoice::none;  // a named function: required, and the only spec
   bool parallel = true;                  // more than one call in a reply
+  bool is_named = false;                 // tool_choice names the function: exactly one call
+};
+
+// What the client calls the fields that trouble is found with after parsing.
+struct ParamNames {
+  std::string_view messages = "messages";
+  std::string_view max_tokens = "max_tokens";
+  std::string_view logprobs = "top_logprobs";
+  std::string_view schema = "response_format.json_schema.schema";
+  std::string_view tool_parameters = "function.parameters";  // of tools[i]
 };
 
 struct ChatRequest {
@@ -64,6 +74,7 @@ struct ChatRequest {
   std::optional<JsonObject> schema;  // the reply is one JSON value by this schema
   JsonObject template_variables;     // "chat_template_kwargs"
   std::string reasoning_effort;      // a word of kReasoningEfforts; empty: not given
+  ParamNames names;
 };
 
 using PromptInput = std::variant<std::string, std::vector<TokenId>>;
@@ -73,6 +84,7 @@ struct CompletionRequest {
   std::vector<PromptInput> prompts;  // at least one
   bool echo = false;                 // the reply begins with the prompt
   std::optional<JsonObject> schema;  // llama-server's "json_schema"
+  ParamNames names{.logprobs = "logprobs", .schema = "json_schema"};
 };
 
 // Errors: 400 with the field's path in `param`; codes invalid_json, missing_required_parameter,
@@ -84,22 +96,25 @@ ApiResult<CompletionRequest> parse_completion_request(std::string_view body,
 ApiResult<CompletionRequest> parse_llama_completion_request(std::string_view body,
                                                             const Limits& limits = {});
 
-// llama-server's POST /apply-template: of a chat request what its prompt is made of (messages,
-// tools, tool_choice, chat_template_kwargs, reasoning_effort).
-ApiResult<ChatRequest> parse_template_request(std::string_view body, const Limits& limits = {});
-
 // POST /tokenize {"content" or "prompt" or "messages", "add_special", "parse_special",
-// "with_pieces"}.
+// "with_pieces"}; with messages also what else their prompt is made of (tools ...).
 struct TokenizeRequest {
+  std::string model;
   std::string content;
-  std::optional<std::vector<ChatMessage>> messages;  // instead of content
+  std::optional<ChatRequest> chat;  // instead of content: messages, tools, template's variables
   bool add_special = false;
   bool parse_special = true;
   bool with_pieces = false;
+  std::vector<std::string> unknown;  // fields that we ignore
 };
 ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body, const Limits& limits = {});
 // POST /detokenize {"tokens": [...]}.
-ApiResult<std::vector<TokenId>> parse_detokenize_request(std::string_view body,
-                                                         const Limits& limits = {});
+struct DetokenizeRequest {
+  std::string model;
+  std::vector<TokenId> tokens;
+  std::vector<std::string> unknown;  // fields that we ignore
+};
+ApiResult<DetokenizeRequest> parse_detokenize_request(std::string_view body,
+                                                      const Limits& limits = {});
 
 }  // namespace reprise

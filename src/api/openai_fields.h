@@ -27,6 +27,10 @@ std::span<const Field<GenerationFields>> generation_fields();
 ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader, const Limits& limits);
 void add_generation_schema(JsonObject& object_schema, const Limits& limits);
 
+// What a chat's prompt is made of besides its messages: tools, tool_choice, reasoning_effort,
+// chat_template_kwargs.
+std::span<const Field<ChatRequest>> chat_prompt_fields();
+
 // Refuses parameters that would change the answer and that nobody has read from `reader`, unless
 // their value asks for nothing; what is unknown after that goes into `unknown`.
 ApiStatus finish_fields(FieldReader& reader, std::vector<std::string>& unknown);
@@ -37,6 +41,7 @@ ApiStatus check_token_counts(const GenerationFields& fields);
 // A list of token ids: 0 to the largest integer of 32 bits; the vocabulary is not known here.
 ApiResult<std::vector<TokenId>> parse_token_ids(const FieldPlace& place, const JsonValue& value,
                                                 std::size_t most);
+JsonObject token_ids_schema();
 
 // ---- messages
 
@@ -75,6 +80,12 @@ ApiStatus parse_tool_choice(const FieldPlace& place, const JsonValue& value, Nes
 ApiResult<std::optional<JsonObject>> parse_reply_format(const FieldPlace& place,
                                                         const JsonValue& value, Nesting nesting);
 
+// "PARAM: got 9 bytes as JSON, expected at most 8".
+ApiStatus check_json_size(const FieldPlace& place, std::size_t bytes, std::size_t most);
+
+// "chat_template_kwargs": an object within its limit.
+ApiResult<JsonObject> parse_template_variables(const FieldPlace& place, const JsonValue& value);
+
 // A schema of a reply: an object within its limit.
 ApiResult<JsonObject> parse_reply_schema(const FieldPlace& place, const JsonValue& value);
 
@@ -90,6 +101,5 @@ JsonObject completion_request_schema(const Limits& limits);
 JsonObject llama_completion_request_schema(const Limits& limits);
 JsonObject tokenize_request_schema(const Limits& limits);
 JsonObject detokenize_request_schema(const Limits& limits);
-JsonObject template_request_schema(const Limits& limits);
 
 }  // namespace reprise

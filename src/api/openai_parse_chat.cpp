@@ -1,4 +1,5 @@
-// POST /v1/chat/completions and /apply-template: the bodies.
+// POST /v1/chat/completions: the body. /apply-template takes the same one, /tokenize the fields of
+// its prompt.
 #include <fmt/core.h>
 
 #include "api/openai_fields.h"
@@ -29,17 +30,13 @@ ApiStatus parse_parallel(const FieldPlace& place, const JsonValue& value, ChatRe
 
 ApiStatus parse_format(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
   TRY_ASSIGN(request.schema, parse_reply_format(place, value, Nesting::nested));
+  const bool is_beside_type = text_of(value.get_object().at("type")) == "json_object";
+  if (is_beside_type) request.names.schema = "response_format.schema";
   return {};
 }
 
 ApiStatus parse_variables(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
-  if (!value.is_object()) return wrong_type(place.param, "an object", value);
-  const std::size_t size = to_json(value).size(), most = place.limits->template_bytes_max;
-  if (size > most) {
-    return wrong_value(place.param,
-                       fmt::format("got {} bytes as JSON, expected at most {}", size, most));
-  }
-  request.template_variables = value.get_object();
+  TRY_ASSIGN(request.template_variables, parse_template_variables(place, value));
   return {};
 }
 
@@ -53,11 +50,14 @@ JsonObject chat_format_schema(const Limits& limits) {
   return reply_format_schema(limits, Nesting::nested);
 }
 
-// What the prompt is made of. The tools come before the choice among them.
-constexpr std::array kPromptFields = {
+constexpr std::array kMessagesFields = {
     composite_field<ChatRequest, parse_chat_messages>("messages", messages_schema,
                                                       "The conversation so far.")
         .needed(),
+};
+
+// The tools come before the choice among them.
+constexpr std::array kPromptFields = {
     composite_field<ChatRequest, parse_chat_tools>("tools", chat_tools_schema,
                                                    "Functions that the reply may call."),
     composite_field<ChatRequest, parse_chat_choice>("tool_choice", chat_choice_schema,
@@ -107,6 +107,16 @@ ApiStatus parse_logprobs(FieldReader& reader, GenerationFields& fields, const Li
 
 }  // namespace
 
+std::span<const Field<ChatRequest>> chat_prompt_fields() {
+  return kPromptFields;
+}
+
+ApiResult<JsonObject> parse_template_variables(const FieldPlace& place, const JsonValue& value) {
+  if (!value.is_object()) return wrong_type(place.param, "an object", value);
+  TRY(check_json_size(place, to_json(value).size(), place.limits->template_bytes_max));
+  return value.get_object();
+}
+
 ApiResult<ChatRequest> parse_chat_request(std::string_view body, const Limits& limits) {
   TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
   FieldReader reader(object);
@@ -116,32 +126,21 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body, const Limits& l
   TRY(read_fields(reader, kLengthFields, limits, fields.unknown, fields));
   TRY(check_token_counts(fields));
   TRY(parse_logprobs(reader, fields, limits));
+  TRY(read_fields(reader, kMessagesFields, limits, fields.unknown, request));
   TRY(read_fields(reader, kPromptFields, limits, fields.unknown, request));
   TRY(read_fields(reader, kReplyFields, limits, fields.unknown, request));
   TRY(finish_fields(reader, fields.unknown));
   return request;
 }
 
-ApiResult<ChatRequest> parse_template_request(std::string_view body, const Limits& limits) {
-  TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
-  FieldReader reader(object);
-  ChatRequest request;
-  TRY(read_fields(reader, kPromptFields, limits, request.fields.unknown, request));
-  add_unknown(reader, request.fields.unknown);
-  return request;
-}
-
 JsonObject chat_request_schema(const Limits& limits) {
-  JsonObject schema = table_schema(kPromptFields, limits);
+  JsonObject schema = table_schema(kMessagesFields, limits);
+  add_fields(schema, kPromptFields, limits);
   add_fields(schema, kReplyFields, limits);
   add_fields(schema, kLengthFields, limits);
   add_fields(schema, kLogprobsFields, limits);
   add_generation_schema(schema, limits);
   return schema;
-}
-
-JsonObject template_request_schema(const Limits& limits) {
-  return table_schema(kPromptFields, limits);
 }
 
 }  // namespace reprise

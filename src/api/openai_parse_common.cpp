@@ -94,16 +94,41 @@ ApiStatus check_user(const FieldPlace& place, const JsonValue& value, Generation
 
 constexpr std::array<std::string_view, 3> kPriorities = {"low", "normal", "high"};
 
-constexpr std::string_view kStopSchema =
-    R"({"anyOf":[{"type":"string","minLength":1},
-                 {"type":"array","items":{"type":"string","minLength":1}}]})";
-constexpr std::string_view kIdsSchema =
-    R"({"type":"array","items":{"type":"integer","minimum":0,"maximum":2147483647}})";
-constexpr std::string_view kTextsSchema =
-    R"({"type":"array","items":{"type":"string","minLength":1}})";
+// A list of texts that are not empty. Bytes bound characters, not the other way round.
+JsonObject texts_schema(std::size_t most, std::size_t bytes_most) {
+  return {{"type", "array"},
+          {"maxItems", most},
+          {"items", JsonObject{{"type", "string"}, {"minLength", 1}, {"maxLength", bytes_most}}}};
+}
+
+JsonObject stop_schema(const Limits& limits) {
+  JsonObject list = texts_schema(limits.stops_max, limits.stop_bytes_max);
+  const JsonValue text = list.at("items");
+  return {{"anyOf", JsonArray{text, std::move(list)}}};
+}
+
+JsonObject breakers_schema(const Limits& limits) {
+  return texts_schema(limits.dry_breakers_max, limits.dry_breaker_bytes_max);
+}
+
+JsonObject stop_ids_schema(const Limits& limits) {
+  JsonObject schema = token_ids_schema();
+  schema["maxItems"] = limits.stop_token_ids_max;
+  return schema;
+}
+
+JsonObject timeout_schema(const Limits& limits) {
+  return {{"type", "number"},
+          {"exclusiveMinimum", 0},
+          {"maximum", static_cast<double>(limits.timeout_ms_max) / 1000}};
+}
+
+JsonObject user_schema(const Limits& limits) {
+  return {{"type", "string"}, {"maxLength", limits.name_bytes_max}};
+}
+
 constexpr std::string_view kSeedSchema =
     R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615})";
-constexpr std::string_view kTimeoutSchema = R"({"type":"number","exclusiveMinimum":0})";
 
 constexpr std::string_view kNoEffect = "Accepted, without effect.";
 
@@ -112,17 +137,17 @@ constexpr std::array kGenerationFields = {
     text_field<&Fields::model>("model", 0, &Limits::name_bytes_max,
                                "The alias of the served model; absent: that one."),
     integer_field<&Fields::min_tokens>("min_tokens", 0, kIntegerMax, "0",
-                                       "The reply does not end by itself before so many tokens."),
+                                       "No stop token ends the reply before so many tokens."),
     boolean_field<&Fields::ignore_eos>("ignore_eos", "false",
                                        "End-of-sequence tokens are never sampled."),
     integer_field<&Fields::choices>("n", 1, &Limits::choices_max, "1", "Replies to each prompt."),
     composite_field<Fields, parse_seed>("seed", kSeedSchema, "Absent: drawn for the request."),
     composite_field<Fields, parse_dry_breakers>(
-        "dry_sequence_breakers", kTextsSchema,
+        "dry_sequence_breakers", breakers_schema,
         "No repeated stretch goes over these; absent: line feed, colon, quote, star."),
-    composite_field<Fields, parse_stop>("stop", kStopSchema,
+    composite_field<Fields, parse_stop>("stop", stop_schema,
                                         "Texts that end the reply and are no part of it."),
-    composite_field<Fields, parse_stop_token_ids>("stop_token_ids", kIdsSchema,
+    composite_field<Fields, parse_stop_token_ids>("stop_token_ids", stop_ids_schema,
                                                   "Tokens that end the reply."),
     boolean_field<&Fields::stream>("stream", "false", "Server-sent events."),
     composite_field<Fields, parse_stream_options>("stream_options", stream_options_schema,
@@ -142,9 +167,9 @@ constexpr std::array kGenerationFields = {
                                               "Keep the conversation so long after its end."),
     word_field<&Fields::priority>("priority", kPriorities, "\"normal\"",
                                   "Who goes first when there is not room for all."),
-    composite_field<Fields, parse_timeout>("timeout", kTimeoutSchema,
+    composite_field<Fields, parse_timeout>("timeout", timeout_schema,
                                            "Seconds after which the request ends with an error."),
-    composite_field<Fields, check_user>("user", R"({"type":"string"})", kNoEffect),
+    composite_field<Fields, check_user>("user", user_schema, kNoEffect),
     ignored_field<Fields>("metadata", kNoEffect),
     ignored_field<Fields>("store", kNoEffect),
     ignored_field<Fields>("service_tier", kNoEffect),

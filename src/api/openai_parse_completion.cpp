@@ -49,30 +49,37 @@ ApiStatus parse_prompt(const FieldPlace& place, const JsonValue& value,
       [&](const FieldPlace& at, const JsonValue& item) { return add_prompt(at, item, prompts); });
 }
 
-constexpr std::string_view kPromptSchema = R"({"anyOf":[{"type":"string"},
-  {"type":"array","minItems":1,"items":{"type":"string"}},
-  {"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},
-  {"type":"array","minItems":1,
-   "items":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}]})";
+JsonObject prompt_schema(const Limits& limits) {
+  const JsonObject text{{"type", "string"}};
+  JsonObject ids = token_ids_schema();
+  ids["minItems"] = 1;
+  const JsonObject list{{"type", "array"},
+                        {"minItems", 1},
+                        {"maxItems", limits.prompts_max},
+                        {"items", JsonObject{{"anyOf", JsonArray{text, ids}}}}};
+  return {{"anyOf", JsonArray{text, ids, list}}};
+}
+
+// Texts get special tokens where the model wants them, here as in vLLM.
+ApiStatus check_special(const FieldPlace& place, const JsonValue& value, CompletionRequest&) {
+  TRY_ASSIGN(const bool is_wanted, read_boolean(place.param, value));
+  if (is_wanted) return {};
+  return unsupported(place.param, "not supported, expected true or no such field");
+}
 
 constexpr auto kPromptField =
     composite_field<CompletionRequest, parse_prompt>(
-        "prompt", kPromptSchema, "A text, token ids, or a list of texts or of lists of ids.")
+        "prompt", prompt_schema, "A text, token ids, or a list of texts and lists of ids.")
         .needed();
-
-ApiStatus check_choices(const CompletionRequest& request, const Limits& limits) {
-  const std::size_t choices =
-      request.prompts.size() * static_cast<std::size_t>(request.fields.choices);
-  if (choices <= static_cast<std::size_t>(limits.choices_max)) return {};
-  return wrong_value("n", fmt::format("got {} for {} prompts, {} choices, expected at most {}",
-                                      request.fields.choices, request.prompts.size(), choices,
-                                      limits.choices_max));
-}
+constexpr auto kSpecialField = composite_field<CompletionRequest, check_special>(
+    "add_special_tokens", R"({"const":true})",
+    "A text gets the beginning-of-sequence token where the model wants one.");
 
 // ---- OpenAI's form
 
 constexpr std::array kRequestFields = {
     kPromptField,
+    kSpecialField,
     boolean_field<&CompletionRequest::echo>("echo", "false", "The reply begins with the prompt."),
     ignored_field<CompletionRequest>("parallel_tool_calls", "Accepted, without effect."),
 };
@@ -100,6 +107,7 @@ constexpr std::string_view kNoEffect = "Accepted, without effect.";
 
 constexpr std::array kLlamaRequestFields = {
     kPromptField,
+    kSpecialField,
     composite_field<CompletionRequest, parse_json_schema>("json_schema", R"({"type":"object"})",
                                                           "The reply is one JSON value by it."),
     ignored_field<CompletionRequest>("parallel_tool_calls", kNoEffect),
@@ -111,14 +119,26 @@ constexpr std::array kLlamaRequestFields = {
 };
 
 struct LlamaDraft {
-  std::optional<Position> n_predict;
+  std::optional<Position> max_tokens;
   int n_probs = 0;
   int id_slot = -1;
 };
 
+ApiStatus parse_n_predict(const FieldPlace& place, const JsonValue& value, LlamaDraft& draft) {
+  TRY_ASSIGN(const std::int64_t count, read_integer(place.param, value, -1, kIntegerMax));
+  if (count == 0) {
+    return wrong_value(place.param, fmt::format("got 0, expected -1 or 1 to {}", kIntegerMax));
+  }
+  if (count > 0) draft.max_tokens = static_cast<Position>(count);
+  return {};
+}
+
+constexpr std::string_view kPredictSchema =
+    R"({"anyOf":[{"type":"integer","minimum":1,"maximum":2147483647},{"const":-1}]})";
+
 constexpr std::array kLlamaFields = {
-    integer_field<&LlamaDraft::n_predict>("n_predict", -1, kIntegerMax, "-1",
-                                          "Tokens of the reply, not 0; -1: what fits.")
+    composite_field<LlamaDraft, parse_n_predict>("n_predict", kPredictSchema,
+                                                 "Tokens of the reply; absent and -1: what fits.")
         .also("max_tokens"),
     integer_field<&LlamaDraft::n_probs>("n_probs", 0, &Limits::chat_top_logprobs_max, "0",
                                         "Log probabilities of so many likeliest tokens."),
@@ -153,7 +173,6 @@ ApiResult<CompletionRequest> parse_completion_request(std::string_view body, con
     return wrong_value("max_tokens",
                        fmt::format("got 0, expected 1 to {}, or 0 with echo", kIntegerMax));
   }
-  TRY(check_choices(request, limits));
   TRY(finish_fields(reader, fields.unknown));
   return request;
 }
@@ -168,15 +187,13 @@ ApiResult<CompletionRequest> parse_llama_completion_request(std::string_view bod
   drop_drawn_seed(fields);
   LlamaDraft draft;
   TRY(read_fields(reader, kLlamaFields, limits, fields.unknown, draft));
-  if (draft.n_predict == 0) {
-    return wrong_value("n_predict", fmt::format("got 0, expected -1 or 1 to {}", kIntegerMax));
-  }
-  if (draft.n_predict.value_or(-1) > 0) fields.max_tokens = draft.n_predict;
+  fields.max_tokens = draft.max_tokens;
   if (draft.n_probs > 0) fields.top_logprobs = draft.n_probs;
+  request.names.max_tokens = "n_predict";
+  request.names.logprobs = "n_probs";
   TRY(check_token_counts(fields));
   TRY(read_fields(reader, kLlamaReplyFields, limits, fields.unknown, fields));
   TRY(read_fields(reader, kLlamaRequestFields, limits, fields.unknown, request));
-  TRY(check_choices(request, limits));
   TRY(finish_fields(reader, fields.unknown));
   return request;
 }

@@ -110,7 +110,9 @@ ApiStatus parse_calls(const FieldPlace& place, const JsonValue& value, Draft& dr
 }
 
 JsonObject calls_schema(const Limits& limits) {
-  return {{"type", "array"}, {"items", table_schema(kCallFields, limits)}};
+  return {{"type", "array"},
+          {"maxItems", limits.tool_calls_max},
+          {"items", table_schema(kCallFields, limits)}};
 }
 
 // ---- one message
@@ -121,21 +123,48 @@ ApiStatus refuse_extra(const FieldPlace& place, const JsonValue& value, Draft&) 
   return unsupported(place.param, "not supported");
 }
 
-constexpr std::string_view kContentSchema = R"({"anyOf":[{"type":"string"},
-  {"type":"array","minItems":1,"items":{"type":"object","required":["type"],"properties":{
-    "type":{"enum":["text","refusal"]},"text":{"type":"string"},"refusal":{"type":"string"}}}}]})";
+JsonObject content_schema(const Limits& limits) {
+  JsonValue schema = own_json(R"({"anyOf":[{"type":"string"},
+    {"type":"array","minItems":1,"items":{"anyOf":[
+      {"type":"object","required":["type","text"],
+       "properties":{"type":{"const":"text"},"text":{"type":"string"}}},
+      {"type":"object","required":["type","refusal"],
+       "properties":{"type":{"const":"refusal"},"refusal":{"type":"string"}}}]}}]})");
+  schema.at("anyOf").at(1).as_object()["maxItems"] = limits.content_parts_max;
+  return std::move(schema.as_object());
+}
+
+// What check_role says, in a schema's words.
+constexpr std::string_view kRoleRules = R"([
+  {"required":["content"],"properties":{"role":{"enum":["system","developer","user"]},
+    "content":{"type":["string","array"],"items":{"properties":{"type":{"const":"text"}}}},
+    "refusal":{"maxLength":0},"tool_calls":{"maxItems":0},"reasoning_content":{"maxLength":0},
+    "reasoning":{"maxLength":0},"tool_call_id":{"maxLength":0}}},
+  {"properties":{"role":{"const":"assistant"},"tool_call_id":{"maxLength":0}},"anyOf":[
+    {"required":["content"],"properties":{"content":{"type":["string","array"]}}},
+    {"required":["tool_calls"],"properties":{"tool_calls":{"type":"array","minItems":1}}},
+    {"required":["refusal"],"properties":{"refusal":{"type":"string","minLength":1}}},
+    {"required":["reasoning"],"properties":{"reasoning":{"type":"string","minLength":1}}},
+    {"required":["reasoning_content"],
+     "properties":{"reasoning_content":{"type":"string","minLength":1}}}]},
+  {"required":["content","tool_call_id"],"properties":{"role":{"const":"tool"},
+    "content":{"type":["string","array"],"items":{"properties":{"type":{"const":"text"}}}},
+    "refusal":{"maxLength":0},"tool_calls":{"maxItems":0},"reasoning_content":{"maxLength":0},
+    "reasoning":{"maxLength":0},"tool_call_id":{"type":"string","minLength":1}}}
+])";
+constexpr std::string_view kNoneSchema = R"({"type":"array","maxItems":0})";
 constexpr std::string_view kRoleSchema =
     R"({"type":"string","enum":["system","developer","user","assistant","tool"]})";
 
 constexpr std::array kDraftFields = {
     composite_field<Draft, parse_role>("role", kRoleSchema, "developer is system.").needed(),
     composite_field<Draft, parse_content>(
-        "content", kContentSchema,
+        "content", content_schema,
         "A text or its parts; only an assistant that called tools may have none."),
     text_field<&Draft::refusal>("refusal", 0, kIntegerMax, "An assistant's, instead of content."),
     composite_field<Draft, parse_calls>("tool_calls", calls_schema, "Of an assistant."),
-    composite_field<Draft, refuse_extra>("function_call", R"({"type":"null"})", "Not supported."),
-    composite_field<Draft, refuse_extra>("audio", R"({"type":"null"})", "Not supported."),
+    composite_field<Draft, refuse_extra>("function_call", kNoneSchema, "Not supported."),
+    composite_field<Draft, refuse_extra>("audio", kNoneSchema, "Not supported."),
 };
 
 constexpr std::array kMessageFields = {
@@ -224,8 +253,12 @@ ApiResult<JsonObject> parse_call_arguments(const FieldPlace& place, const JsonVa
     return wrong_type(place.param, "a string that is a JSON object", value);
   }
   if (text_of(value).empty()) return JsonObject();
+  // Models may repeat a name; what we sent must do for us.
   Result<JsonValue> arguments =
-      parse_json(text_of(value), {place.limits->json_depth_max, place.limits->body_bytes_max});
+      parse_json(text_of(value), {.depth_max = place.limits->json_depth_max,
+                                  .bytes_max = place.limits->body_bytes_max,
+                                  .takes_duplicates = true,
+                                  .takes_nul = true});
   if (!arguments) {
     return wrong_value(place.param,
                        fmt::format("got no JSON object: {}", arguments.error().message));
@@ -255,7 +288,11 @@ ApiResult<std::vector<ChatMessage>> parse_messages(const FieldPlace& place,
 JsonObject messages_schema(const Limits& limits) {
   JsonObject message = table_schema(kDraftFields, limits);
   add_fields(message, kMessageFields, limits);
-  return {{"type", "array"}, {"minItems", 1}, {"items", std::move(message)}};
+  message["anyOf"] = own_json(kRoleRules);
+  return {{"type", "array"},
+          {"minItems", 1},
+          {"maxItems", limits.messages_max},
+          {"items", std::move(message)}};
 }
 
 }  // namespace reprise

@@ -82,10 +82,18 @@ ApiStatus parse_logit_bias(const FieldPlace& place, const JsonValue& value,
   return {};
 }
 
-constexpr std::string_view kLogitBiasSchema = R"({"anyOf":[
-  {"type":"object","additionalProperties":{"type":"number","minimum":-100,"maximum":100}},
-  {"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"anyOf":[
-    {"type":"number"},{"type":"boolean","const":false}]}}}]})";
+JsonObject logit_bias_schema(const Limits& limits) {
+  JsonValue schema = own_json(R"({"anyOf":[
+    {"type":"object","propertyNames":{"pattern":"^(0|[1-9][0-9]{0,9})$"},
+     "additionalProperties":{"type":"number","minimum":-100,"maximum":100}},
+    {"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"prefixItems":[
+      {"type":"integer","minimum":0,"maximum":2147483647},
+      {"anyOf":[{"type":"number","minimum":-100,"maximum":100},{"const":false}]}]}}]})");
+  JsonArray& forms = schema.at("anyOf").as_array();
+  forms[0].as_object()["maxProperties"] = limits.logit_bias_max;
+  forms[1].as_object()["maxItems"] = limits.logit_bias_max;
+  return std::move(schema.as_object());
+}
 
 constexpr std::array kSamplingFields = {
     number_field<&SamplingParams::temperature>("temperature", 0, 2, "1", "0 is greedy."),
@@ -115,7 +123,7 @@ constexpr std::array kSamplingFields = {
     number_field<&SamplingParams::presence_penalty>("presence_penalty", -2, 2, "0",
                                                     "Taken off tokens that the reply has."),
     composite_field<SamplingParams, parse_logit_bias>(
-        "logit_bias", kLogitBiasSchema,
+        "logit_bias", logit_bias_schema,
         "Token ids and what is added to their logits, or pairs of "
         "both; -100 and false: never."),
 };
@@ -139,6 +147,11 @@ std::span<const Field<SamplingParams>> sampling_fields() {
 
 std::span<const Field<DryParams>> dry_fields() {
   return kDryFields;
+}
+
+JsonObject token_ids_schema() {
+  return {{"type", "array"},
+          {"items", JsonObject{{"type", "integer"}, {"minimum", 0}, {"maximum", kTokenMax}}}};
 }
 
 ApiResult<std::vector<TokenId>> parse_token_ids(const FieldPlace& place, const JsonValue& value,

@@ -11,42 +11,69 @@ namespace {
 struct TokenizeDraft {
   TokenizeRequest request;
   std::optional<std::string> content;
-  std::string model;
+  std::optional<std::vector<ChatMessage>> messages;
 };
 
 ApiStatus parse_tokenize_messages(const FieldPlace& place, const JsonValue& value,
-                                  TokenizeRequest& request) {
-  TRY_ASSIGN(request.messages, parse_messages(place, value));
+                                  TokenizeDraft& draft) {
+  TRY_ASSIGN(draft.messages, parse_messages(place, value));
   return {};
 }
 
-constexpr std::array kContentFields = {
+constexpr std::array kTextFields = {
     text_field<&TokenizeDraft::content>("content", 0, kIntegerMax, "The text.").also("prompt"),
-    text_field<&TokenizeDraft::model>("model", 0, &Limits::name_bytes_max, "Without effect."),
+    composite_field<TokenizeDraft, parse_tokenize_messages>(
+        "messages", messages_schema, "Instead of content: what their prompt would be."),
 };
 
+constexpr std::string_view kModelText = "The alias of the served model; absent: that one.";
+
 constexpr std::array kTokenizeFields = {
-    composite_field<TokenizeRequest, parse_tokenize_messages>(
-        "messages", messages_schema, "Instead of content: what their prompt would be."),
-    boolean_field<&TokenizeRequest::add_special>("add_special", "false",
-                                                 "The beginning-of-sequence token comes first.")
+    text_field<&TokenizeRequest::model>("model", 0, &Limits::name_bytes_max, kModelText),
+    boolean_field<&TokenizeRequest::add_special>(
+        "add_special", "false", "The beginning-of-sequence token comes first; only with content.")
         .also("add_special_tokens"),
-    boolean_field<&TokenizeRequest::parse_special>("parse_special", "true",
-                                                   "Spellings of special tokens become these."),
+    boolean_field<&TokenizeRequest::parse_special>(
+        "parse_special", "true", "Spellings of special tokens become these; false: only content."),
     boolean_field<&TokenizeRequest::with_pieces>("with_pieces", "false",
                                                  "The reply has each token's text."),
 };
 
+// A text's tokens do not depend on what belongs to chats, nor a chat's on what belongs to texts.
+ApiStatus check_together(FieldReader& reader, const TokenizeDraft& draft) {
+  if (draft.content && draft.messages) {
+    return wrong_value("messages", "got content and messages, expected one of them");
+  }
+  if (!draft.content && !draft.messages) return missing("content");
+  if (draft.content) {
+    for (const FieldSpec& field : chat_prompt_fields()) {
+      if (!reader.find(field.name)) continue;
+      return wrong_value(reader.path(field.name), "only allowed with messages");
+    }
+    return {};
+  }
+  if (draft.request.add_special) {
+    return wrong_value(reader.find("add_special") ? "add_special" : "add_special_tokens",
+                       "got true, only allowed with content: messages have their template");
+  }
+  if (!draft.request.parse_special) {
+    return wrong_value("parse_special", "got false, only allowed with content");
+  }
+  return {};
+}
+
 ApiStatus parse_detokenize_tokens(const FieldPlace& place, const JsonValue& value,
-                                  std::vector<TokenId>& tokens) {
-  TRY_ASSIGN(tokens, parse_token_ids(place, value, std::numeric_limits<std::size_t>::max()));
+                                  DetokenizeRequest& request) {
+  TRY_ASSIGN(request.tokens,
+             parse_token_ids(place, value, std::numeric_limits<std::size_t>::max()));
   return {};
 }
 
 constexpr std::array kDetokenizeFields = {
-    composite_field<std::vector<TokenId>, parse_detokenize_tokens>(
-        "tokens", R"({"type":"array","items":{"type":"integer","minimum":0}})", "")
+    composite_field<DetokenizeRequest, parse_detokenize_tokens>(
+        "tokens", [](const Limits&) { return token_ids_schema(); }, "")
         .needed(),
+    text_field<&DetokenizeRequest::model>("model", 0, &Limits::name_bytes_max, kModelText),
 };
 
 }  // namespace
@@ -55,30 +82,39 @@ ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body, const L
   TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
   FieldReader reader(object);
   TokenizeDraft draft;
-  std::vector<std::string> unknown;  // nothing here could go wrong by it
-  TRY(read_fields(reader, kContentFields, limits, unknown, draft));
-  TRY(read_fields(reader, kTokenizeFields, limits, unknown, draft.request));
-  if (draft.content && draft.request.messages) {
-    return wrong_value("messages", "got content and messages, expected one of them");
+  TokenizeRequest& request = draft.request;
+  TRY(read_fields(reader, kTextFields, limits, request.unknown, draft));
+  TRY(read_fields(reader, kTokenizeFields, limits, request.unknown, request));
+  ChatRequest chat;
+  TRY(read_fields(reader, chat_prompt_fields(), limits, request.unknown, chat));
+  TRY(check_together(reader, draft));
+  TRY(finish_fields(reader, request.unknown));
+  request.content = std::move(draft.content).value_or("");
+  if (draft.messages) {
+    chat.messages = std::move(*draft.messages);
+    request.chat = std::move(chat);
   }
-  if (!draft.content && !draft.request.messages) return missing("content");
-  draft.request.content = std::move(draft.content).value_or("");
-  return std::move(draft.request);
+  return std::move(request);
 }
 
-ApiResult<std::vector<TokenId>> parse_detokenize_request(std::string_view body,
-                                                         const Limits& limits) {
+ApiResult<DetokenizeRequest> parse_detokenize_request(std::string_view body, const Limits& limits) {
   TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
   FieldReader reader(object);
-  std::vector<TokenId> tokens;
-  std::vector<std::string> unknown;
-  TRY(read_fields(reader, kDetokenizeFields, limits, unknown, tokens));
-  return tokens;
+  DetokenizeRequest request;
+  TRY(read_fields(reader, kDetokenizeFields, limits, request.unknown, request));
+  add_unknown(reader, request.unknown);
+  return request;
 }
 
 JsonObject tokenize_request_schema(const Limits& limits) {
-  JsonObject schema = table_schema(kContentFields, limits);
+  JsonObject schema = table_schema(kTextFields, limits);
   add_fields(schema, kTokenizeFields, limits);
+  add_fields(schema, chat_prompt_fields(), limits);
+  schema["anyOf"] = own_json(R"([
+    {"required":["content"],"properties":{"content":{"type":"string"},"messages":{"type":"null"}}},
+    {"required":["prompt"],"properties":{"prompt":{"type":"string"},"messages":{"type":"null"}}},
+    {"required":["messages"],"properties":{"messages":{"type":"array"},
+      "content":{"type":"null"},"prompt":{"type":"null"}}}])");
   return schema;
 }
 

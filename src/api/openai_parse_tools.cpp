@@ -28,12 +28,6 @@ ApiStatus check_name(const FieldPlace& place, std::string_view name) {
   return {};
 }
 
-ApiStatus check_size(const FieldPlace& place, std::size_t bytes, std::size_t most) {
-  if (bytes <= most) return {};
-  return wrong_value(place.param,
-                     fmt::format("got {} bytes as JSON, expected at most {}", bytes, most));
-}
-
 // ---- one function
 
 struct ToolDraft {
@@ -69,14 +63,15 @@ ApiStatus parse_parameters(const FieldPlace& place, const JsonValue& value, Tool
   return {};
 }
 
+constexpr std::string_view kNameSchema = R"({"type":"string","pattern":"^[a-zA-Z0-9_-]{1,64}$"})";
+
 constexpr std::array kFunctionFields = {
-    composite_field<ToolDraft, parse_name>(
-        "name", R"({"type":"string","pattern":"^[a-zA-Z0-9_-]{1,64}$"})", "")
-        .needed(),
+    composite_field<ToolDraft, parse_name>("name", kNameSchema, "").needed(),
     text_field<&ToolDraft::description>("description", 0, &Limits::tool_bytes_max,
                                         "What it is for."),
-    composite_field<ToolDraft, parse_parameters>("parameters", R"({"type":"object"})",
-                                                 "JSON schema of its arguments; absent: none."),
+    composite_field<ToolDraft, parse_parameters>(
+        "parameters", R"({"type":"object","properties":{"type":{"const":"object"}}})",
+        "JSON schema of its arguments; absent: none."),
     composite_field<ToolDraft, parse_strict>(
         "strict", R"({"type":"boolean","default":false})",
         "true: a keyword of the schema that calls cannot be held to is refused, not ignored."),
@@ -87,7 +82,7 @@ ApiStatus add_function(const FieldPlace& place, const JsonValue& object, JsonObj
                        Tools& tools) {
   ToolDraft draft;
   TRY(read_object<ToolDraft>(place, object, kFunctionFields, draft));
-  TRY(check_size(place, to_json(object).size(), place.limits->tool_bytes_max));
+  TRY(check_json_size(place, to_json(object).size(), place.limits->tool_bytes_max));
   for (const ToolSpec& earlier : tools.specs) {
     if (earlier.name != draft.spec.name) continue;
     return wrong_value(place.member("name").param,
@@ -166,6 +161,7 @@ ApiStatus choose_named(const FieldPlace& place, const JsonValue& value, Nesting 
   tools.specs.clear();
   tools.specs.push_back(std::move(only));
   tools.choice = ToolChoice::required;
+  tools.is_named = true;
   return {};
 }
 
@@ -190,10 +186,8 @@ ApiStatus parse_format_schema(const FieldPlace& place, const JsonValue& value, F
 }
 
 constexpr std::array kFormatFields = {
-    composite_field<FormatDraft, parse_format_name>(
-        "name", R"({"type":"string","pattern":"^[a-zA-Z0-9_-]{1,64}$"})", "")
-        .needed(),
-    text_field<&FormatDraft::description>("description", 0, kIntegerMax, ""),
+    composite_field<FormatDraft, parse_format_name>("name", kNameSchema, "").needed(),
+    text_field<&FormatDraft::description>("description", 0, &Limits::schema_bytes_max, ""),
     composite_field<FormatDraft, parse_format_schema>("schema", R"({"type":"object"})",
                                                       "The reply is one JSON value by it.")
         .needed(),
@@ -202,6 +196,12 @@ constexpr std::array kFormatFields = {
 };
 
 }  // namespace
+
+ApiStatus check_json_size(const FieldPlace& place, std::size_t bytes, std::size_t most) {
+  if (bytes <= most) return {};
+  return wrong_value(place.param,
+                     fmt::format("got {} bytes as JSON, expected at most {}", bytes, most));
+}
 
 ApiStatus parse_tools(const FieldPlace& place, const JsonValue& value, Nesting nesting,
                       Tools& tools) {
@@ -239,7 +239,7 @@ ApiStatus parse_tool_choice(const FieldPlace& place, const JsonValue& value, Nes
 
 ApiResult<JsonObject> parse_reply_schema(const FieldPlace& place, const JsonValue& value) {
   if (!value.is_object()) return wrong_type(place.param, "an object", value);
-  TRY(check_size(place, to_json(value).size(), place.limits->schema_bytes_max));
+  TRY(check_json_size(place, to_json(value).size(), place.limits->schema_bytes_max));
   return value.get_object();
 }
 
@@ -295,32 +295,36 @@ JsonObject tools_schema(const Limits& limits, Nesting nesting) {
 }
 
 JsonObject tool_choice_schema(Nesting nesting) {
-  const JsonObject text{{"type", "string"}};
+  const JsonValue name = own_json(kNameSchema);
   const JsonObject holder{{"type", "object"},
                           {"required", JsonArray{"name"}},
-                          {"properties", JsonObject{{"name", text}}}};
+                          {"properties", JsonObject{{"name", name}}}};
   const bool is_flat = nesting == Nesting::flat;
-  const JsonObject named{
-      {"type", "object"},
-      {"required", JsonArray{"type", is_flat ? "name" : "function"}},
-      {"properties", JsonObject{{"type", JsonObject{{"const", "function"}}},
-                                {is_flat ? "name" : "function", is_flat ? text : holder}}}};
+  const JsonObject named{{"type", "object"},
+                         {"required", JsonArray{"type", is_flat ? "name" : "function"}},
+                         {"properties", JsonObject{{"type", JsonObject{{"const", "function"}}},
+                                                   {is_flat ? "name" : "function",
+                                                    is_flat ? name : JsonValue(holder)}}}};
   return {{"anyOf", JsonArray{JsonObject{{"enum", JsonArray{"none", "auto", "required"}}}, named}}};
 }
 
 JsonObject reply_format_schema(const Limits& limits, Nesting nesting) {
   JsonObject format = table_schema(kFormatFields, limits);
-  const JsonObject type{{"enum", JsonArray{"text", "json_object", "json_schema"}}};
+  const JsonObject type{{"const", "json_schema"}};
   if (nesting == Nesting::flat) {
     format["properties"].get_object()["type"] = type;
-    format["required"] = JsonArray{"type"};
-    return format;
+    format["required"].get_array().emplace_back("type");
+  } else {
+    format = {{"type", "object"},
+              {"required", JsonArray{"type", "json_schema"}},
+              {"properties", JsonObject{{"type", type}, {"json_schema", std::move(format)}}}};
   }
-  return {{"type", "object"},
-          {"required", JsonArray{"type"}},
-          {"properties", JsonObject{{"type", type},
-                                    {"schema", JsonObject{{"type", "object"}}},
-                                    {"json_schema", std::move(format)}}}};
+  JsonValue forms = own_json(R"({"anyOf":[
+    {"type":"object","required":["type"],"properties":{"type":{"const":"text"}}},
+    {"type":"object","required":["type"],
+     "properties":{"type":{"const":"json_object"},"schema":{"type":["object","null"]}}}]})");
+  forms.at("anyOf").as_array().push_back(std::move(format));
+  return std::move(forms.as_object());
 }
 
 }  // namespace reprise

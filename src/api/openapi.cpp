@@ -18,10 +18,14 @@ constexpr std::array<std::string_view, 3> kItemsQuery = {"after", "limit", "orde
 constexpr std::array kRoutes = {
     RouteDescription{"POST", "/v1/chat/completions", "A reply to messages.",
                      "ChatCompletionRequest", "ChatCompletion", "ChatCompletionChunk"},
+    RouteDescription{"POST", "/chat/completions", "/v1/chat/completions.", "ChatCompletionRequest",
+                     "ChatCompletion", "ChatCompletionChunk"},
     RouteDescription{"POST", "/v1/completions", "A continuation of texts or of token ids.",
                      "CompletionRequest", "Completion", "Completion"},
     RouteDescription{"POST", "/v1/responses", "A response, which may go on with an earlier one.",
                      "ResponseRequest", "Response", "ResponseEvent"},
+    RouteDescription{"POST", "/responses", "/v1/responses.", "ResponseRequest", "Response",
+                     "ResponseEvent"},
     RouteDescription{"GET", "/v1/responses/{id}", "A kept response.", {}, "Response"},
     RouteDescription{
         "DELETE", "/v1/responses/{id}", "Forgets a kept response.", {}, "DeletedResponse"},
@@ -34,16 +38,20 @@ constexpr std::array kRoutes = {
                      true,
                      kItemsQuery},
     RouteDescription{"GET", "/v1/models", "The one model.", {}, "ModelList"},
+    RouteDescription{"GET", "/models", "/v1/models.", {}, "ModelList"},
     RouteDescription{"GET", "/v1/models/{id}", "The model by its alias.", {}, "Model"},
     RouteDescription{"POST", "/completion", "llama-server's own form of completion.",
-                     "LlamaCompletionRequest", "LlamaCompletion", "LlamaCompletion"},
+                     "LlamaCompletionRequest", "LlamaCompletions", "LlamaCompletion"},
+    RouteDescription{"POST", "/completions", "/completion.", "LlamaCompletionRequest",
+                     "LlamaCompletions", "LlamaCompletion"},
     RouteDescription{"POST", "/tokenize", "Token ids of a text or of messages.", "TokenizeRequest",
                      "Tokens"},
     RouteDescription{"POST", "/detokenize", "The text of token ids.", "DetokenizeRequest",
                      "DetokenizedText"},
     RouteDescription{"POST", "/apply-template", "The prompt that messages become.",
-                     "TemplateRequest", "Prompt"},
+                     "ChatCompletionRequest", "Prompt"},
     RouteDescription{"GET", "/health", "Whether requests are taken.", {}, "Health", {}, false},
+    RouteDescription{"GET", "/v1/health", "/health.", {}, "Health", {}, false},
     RouteDescription{"GET",
                      "/ready",
                      "Whether the model is loaded and requests are taken.",
@@ -94,8 +102,7 @@ JsonObject request_schemas(const Limits& limits) {
           {"LlamaCompletionRequest", llama_completion_request_schema(limits)},
           {"ResponseRequest", responses_request_schema(limits)},
           {"TokenizeRequest", tokenize_request_schema(limits)},
-          {"DetokenizeRequest", detokenize_request_schema(limits)},
-          {"TemplateRequest", template_request_schema(limits)}};
+          {"DetokenizeRequest", detokenize_request_schema(limits)}};
 }
 
 JsonArray parameters_of(const RouteDescription& route) {

@@ -97,6 +97,9 @@ constexpr std::string_view kOwnReplies = R"({
   "stopping_word":{"type":"string"},"truncated":{"const":false},"timings":{"type":"object"},
   "generation_settings":{"type":"object"},
   "completion_probabilities":{"type":"array","items":{"type":"object"}}}},
+"LlamaCompletions":{"description":"Of several choices a list.","anyOf":[
+  {"$ref":"#/components/schemas/LlamaCompletion"},
+  {"type":"array","items":{"$ref":"#/components/schemas/LlamaCompletion"}}]},
 "Tokens":{"type":"object","required":["tokens"],"properties":{"tokens":{"type":"array",
   "items":{"anyOf":[{"type":"integer"},{"type":"object","required":["id","piece"],
     "properties":{"id":{"type":"integer"},"piece":{}}}]}}}},

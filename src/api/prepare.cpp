@@ -18,14 +18,15 @@ namespace {
 struct Prompt {
   PreparedPrompt prepared;
   std::string param;
+  Position max_tokens = 0;  // that its replies may have
 };
 
 // A request on its way to generations.
 struct Draft {
   GenerationFields fields;
   std::vector<Prompt> prompts = {};
-  std::vector<std::unique_ptr<TokenConstraint>> constraints = {};  // one a choice, in order
   bool echo = false;
+  ParamNames names = {};
 };
 
 std::uint64_t drawn_seed() {
@@ -34,17 +35,46 @@ std::uint64_t drawn_seed() {
   return high << 32 | device();
 }
 
+// The engine takes all choices of a request or none.
+ApiStatus check_choices(const PrepareContext& context, int choices, std::size_t prompts) {
+  const auto limit = static_cast<std::size_t>(context.limits.choices_max);
+  const std::size_t most = std::min(limit, context.together_max);
+  const std::size_t replies = prompts * static_cast<std::size_t>(choices);
+  if (replies <= most) return {};
+  const std::string why = most < limit ? ": so many run and wait together" : "";
+  if (choices == 1) {
+    return refuse(400, "invalid_value",
+                  fmt::format("prompt: got {} prompts, expected at most {}{}", prompts, most, why),
+                  "prompt");
+  }
+  const std::string of = prompts == 1 ? "" : fmt::format(" for {} prompts, {}", prompts, replies);
+  return refuse(
+      400, "invalid_value",
+      fmt::format("n: got {}{} replies, expected at most {} in all{}", choices, of, most, why),
+      "n");
+}
+
 ApiStatus check_fields(const PrepareContext& context, const GenerationFields& fields,
                        std::size_t prompts) {
   TRY(check_model(fields.model, context.model_alias));
   TRY(check_token_fields(fields, context.bundle->model().config().vocabulary));
-  const auto most = static_cast<std::size_t>(context.limits.choices_max);
-  const std::size_t choices = prompts * static_cast<std::size_t>(fields.choices);
-  if (choices <= most) return {};
+  return check_choices(context, fields.choices, prompts);
+}
+
+// Texts that each fit can still hold up all other requests together. One alone is bounded by the
+// context.
+ApiStatus check_texts(const PrepareContext& context, std::span<const PromptInput> prompts) {
+  if (prompts.size() < 2) return {};
+  std::size_t bytes = 0;
+  for (const PromptInput& prompt : prompts) {
+    if (const std::string* text = std::get_if<std::string>(&prompt)) bytes += text->size();
+  }
+  const std::size_t most = context.limits.prompts_bytes_max;
+  if (bytes <= most) return {};
   return refuse(400, "invalid_value",
-                fmt::format("n: got {} choices of {} prompts, {} in all, expected at most {}",
-                            fields.choices, prompts, choices, most),
-                "n");
+                fmt::format("prompt: got {} prompts of {} bytes together, expected at most {}",
+                            prompts.size(), bytes, most),
+                "prompt");
 }
 
 // The tokens that the reply may have. Nothing is cut: what does not fit is refused with its
@@ -60,8 +90,10 @@ ApiResult<Position> reply_tokens(const PrepareContext& context, const Draft& dra
                   fmt::format("{}: got 0 tokens, expected at least 1", prompt.param), prompt.param);
   }
   if (max_tokens == 0 && !draft.echo) {
-    return refuse(400, "invalid_value", "max_tokens: got 0, expected at least 1 (0 only with echo)",
-                  "max_tokens");
+    return refuse(
+        400, "invalid_value",
+        fmt::format("{}: got 0, expected at least 1 (0 only with echo)", draft.names.max_tokens),
+        std::string(draft.names.max_tokens));
   }
   const Position least = max_tokens == 0 ? 0 : 1;
   if (tokens + least > context_length) {
@@ -75,10 +107,9 @@ ApiResult<Position> reply_tokens(const PrepareContext& context, const Draft& dra
   if (max_tokens && *max_tokens > context_length - tokens) {
     return refuse(
         400, "context_length_exceeded",
-        fmt::format("the prompt's {} tokens and max_tokens {} exceed the context length of "
-                    "{} tokens",
-                    tokens, *max_tokens, context_length),
-        "max_tokens");
+        fmt::format("the prompt's {} tokens and {} {} exceed the context length of {} tokens",
+                    tokens, draft.names.max_tokens, *max_tokens, context_length),
+        std::string(draft.names.max_tokens));
   }
   const Position most = max_tokens.value_or(std::max<Position>(context.fitting_length - tokens, 1));
   if (draft.fields.min_tokens <= most) return most;
@@ -88,15 +119,34 @@ ApiResult<Position> reply_tokens(const PrepareContext& context, const Draft& dra
                 "min_tokens");
 }
 
+// They are kept until the reply ends.
+ApiStatus check_logprobs(const PrepareContext& context, const Draft& draft) {
+  const GenerationFields& fields = draft.fields;
+  if (fields.top_logprobs < 0) return {};
+  std::int64_t tokens = 0;
+  for (const Prompt& prompt : draft.prompts) {
+    const std::size_t echoed = draft.echo ? prompt.prepared.ids.size() : 0;
+    tokens += fields.choices * (std::int64_t{prompt.max_tokens} + static_cast<Position>(echoed));
+  }
+  const std::int64_t each = std::int64_t{fields.top_logprobs} + 1;
+  const std::int64_t most = context.limits.logprob_entries_max;
+  if (tokens * each <= most) return {};
+  return refuse(400, "invalid_value",
+                fmt::format("{}: got {} tokens of all replies (max_tokens, or what fits without "
+                            "it) with {} log probabilities each, {} in all, expected at most {}",
+                            draft.names.logprobs, tokens, each, tokens * each, most),
+                std::string(draft.names.logprobs));
+}
+
 // All but what belongs to one choice.
 GenerationRequest make_generation(const PrepareContext& context, const Draft& draft,
-                                  const PreparedPrompt& prompt, Position max_tokens) {
+                                  const Prompt& prompt) {
   const GenerationFields& fields = draft.fields;
   GenerationRequest generation;
-  generation.prompt = prompt.ids;
-  generation.history_boundary = prompt.history_boundary;
-  generation.turn_ends = prompt.turn_ends;
-  generation.max_tokens = max_tokens;
+  generation.prompt = prompt.prepared.ids;
+  generation.history_boundary = prompt.prepared.history_boundary;
+  generation.turn_ends = prompt.prepared.turn_ends;
+  generation.max_tokens = prompt.max_tokens;
   generation.sampling = fields.sampling;
   EndingIds ending = ending_ids(fields, context.bundle->stop_ids());
   generation.stop_ids = std::move(ending.stops);
@@ -112,22 +162,26 @@ GenerationRequest make_generation(const PrepareContext& context, const Draft& dr
   return generation;
 }
 
-ApiResult<PreparedGeneration> finish(const PrepareContext& context, Draft draft) {
+ApiStatus add_prompt(const PrepareContext& context, Draft& draft, Prompt prompt) {
+  TRY_ASSIGN(prompt.max_tokens, reply_tokens(context, draft, prompt));
+  draft.prompts.push_back(std::move(prompt));
+  return {};
+}
+
+ApiResult<PreparedGeneration> finish(const PrepareContext& context, const ReplyRules& rules,
+                                     Draft draft) {
   GenerationFields& fields = draft.fields;
-  std::vector<Position> lengths;
-  for (const Prompt& prompt : draft.prompts) {
-    TRY_ASSIGN(const Position most, reply_tokens(context, draft, prompt));
-    lengths.push_back(most);
-  }
+  TRY(check_logprobs(context, draft));
+  const std::size_t replies = draft.prompts.size() * static_cast<std::size_t>(fields.choices);
+  TRY_ASSIGN(auto constraints, constrain_replies(context.bundle->grammars(), rules, replies));
   if (!fields.has_seed) fields.sampling.seed = drawn_seed();
   fields.sampling = complete_sampling(fields, context.bundle->sequence_breakers());
   PreparedGeneration prepared;
-  for (std::size_t index = 0; index < draft.prompts.size(); index++) {
+  for (const Prompt& prompt : draft.prompts) {
     for (int choice = 0; choice < fields.choices; choice++) {
-      GenerationRequest generation =
-          make_generation(context, draft, draft.prompts[index].prepared, lengths[index]);
+      GenerationRequest generation = make_generation(context, draft, prompt);
       generation.choice = static_cast<std::uint32_t>(choice);
-      generation.constraint = std::move(draft.constraints[prepared.generations.size()]);
+      generation.constraint = std::move(constraints[prepared.generations.size()]);
       prepared.generations.push_back(std::move(generation));
     }
   }
@@ -186,7 +240,11 @@ ApiResult<PreparedGeneration> prepare_chat(const PrepareContext& context, ChatRe
                               .variables = std::move(request.template_variables),
                               .reasoning_effort = std::move(request.reasoning_effort)};
   Result<PreparedPrompt> prompt = bundle.prepare_chat(request.messages, settings);
-  if (!prompt) return std::unexpected(to_api_error(prompt.error()));
+  if (!prompt) {
+    ApiError error = to_api_error(prompt.error());
+    if (error.param == ParamNames().messages) error.param = request.names.messages;
+    return std::unexpected(std::move(error));
+  }
   const Thoughts thoughts = prompt->thoughts;
   const ReplyRules rules{
       .format = {.format = style.format,
@@ -195,12 +253,11 @@ ApiResult<PreparedGeneration> prepare_chat(const PrepareContext& context, ChatRe
                  .tokenizer = &bundle.tokenizer()},
       .tools = &request.tools,
       .schema = request.schema ? &*request.schema : nullptr,
-      .schema_param = "response_format.json_schema.schema"};
-  Draft draft{.fields = std::move(request.fields)};
-  const auto choices = static_cast<std::size_t>(draft.fields.choices);
-  draft.prompts.push_back({std::move(*prompt), "messages"});
-  TRY_ASSIGN(draft.constraints, constrain_replies(bundle.grammars(), rules, choices));
-  TRY_ASSIGN(PreparedGeneration prepared, finish(context, std::move(draft)));
+      .schema_param = request.names.schema,
+      .tool_parameters = request.names.tool_parameters};
+  Draft draft{.fields = std::move(request.fields), .names = request.names};
+  TRY(add_prompt(context, draft, {std::move(*prompt), std::string(request.names.messages)}));
+  TRY_ASSIGN(PreparedGeneration prepared, finish(context, rules, std::move(draft)));
   prepared.reading = chat_reading(style, request.tools, thoughts);
   return prepared;
 }
@@ -209,8 +266,9 @@ ApiResult<PreparedGeneration> prepare_completion(const PrepareContext& context,
                                                  CompletionRequest request) {
   const std::size_t count = request.prompts.size();
   TRY(check_fields(context, request.fields, count));
+  TRY(check_texts(context, request.prompts));
   const Bundle& bundle = *context.bundle;
-  Draft draft{.fields = std::move(request.fields), .echo = request.echo};
+  Draft draft{.fields = std::move(request.fields), .echo = request.echo, .names = request.names};
   std::vector<std::string> echoes;
   for (std::size_t index = 0; index < count; index++) {
     const std::string param = count == 1 ? "prompt" : fmt::format("prompt[{}]", index);
@@ -220,14 +278,12 @@ ApiResult<PreparedGeneration> prepare_completion(const PrepareContext& context,
       echoes.push_back(std::move(text));
     }
     TRY_ASSIGN(Prompt prompt, prepare_prompt(bundle.prompts(), std::move(input), param));
-    draft.prompts.push_back(std::move(prompt));
+    TRY(add_prompt(context, draft, std::move(prompt)));
   }
   const ReplyRules rules{.format = {.tokenizer = &bundle.tokenizer()},
                          .schema = request.schema ? &*request.schema : nullptr,
-                         .schema_param = "json_schema"};
-  const std::size_t choices = count * static_cast<std::size_t>(draft.fields.choices);
-  TRY_ASSIGN(draft.constraints, constrain_replies(bundle.grammars(), rules, choices));
-  TRY_ASSIGN(PreparedGeneration prepared, finish(context, std::move(draft)));
+                         .schema_param = request.names.schema};
+  TRY_ASSIGN(PreparedGeneration prepared, finish(context, rules, std::move(draft)));
   prepared.echoes = std::move(echoes);
   return prepared;
 }

@@ -1,5 +1,6 @@
 // From a request's bytes to what the engine can run: parsing, template, tokens, limits.
 #pragma once
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ struct PrepareContext {
   Position fitting_length = 0;  // what the KV budget holds, at most the context length
   Limits limits;
   std::int64_t request_timeout_ms = 0;  // of requests that name none; 0: none
+  // Replies that may run and wait together: more in one request never fit.
+  std::size_t together_max = std::numeric_limits<std::size_t>::max();
 };
 
 // How the text of a reply is to be read.
@@ -40,7 +43,9 @@ struct PreparedGeneration {
 
 // Errors: 404 model_not_found; 400 context_length_exceeded with both numbers; what the template
 // says against the messages; invalid_value with a token's field and the vocabulary; what the
-// grammar says against a schema (param: response_format, or tools with the index).
+// grammar says against a schema (param: response_format, or tools with the index); more choices,
+// text or log probabilities than Limits has. What can be known before a prompt becomes tokens is
+// refused before, each prompt's length before the next one: nobody waits for what is in vain.
 ApiResult<PreparedGeneration> prepare_chat(const PrepareContext& context, ChatRequest request);
 ApiResult<PreparedGeneration> prepare_completion(const PrepareContext& context,
                                                  CompletionRequest request);

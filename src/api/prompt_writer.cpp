@@ -98,16 +98,10 @@ Result<PreparedPrompt> PromptWriter::prepare_text(std::string_view text,
   return prepared;
 }
 
-Result<std::vector<TokenId>> PromptWriter::encode_prompt(std::string_view text,
-                                                         std::string_view param) const {
-  return tokenize(text, AddSpecial::yes, ParseSpecial::yes, param);
-}
-
 // A text that can never fit is refused by its size: tokenising megabytes takes seconds, in which
 // nobody else's request is prepared.
-Result<std::vector<TokenId>> PromptWriter::tokenize(std::string_view text, AddSpecial add,
-                                                    ParseSpecial parse,
-                                                    std::string_view param) const {
+Result<std::vector<TokenId>> PromptWriter::encode_prompt(std::string_view text,
+                                                         std::string_view param) const {
   const std::size_t least = tokenizer_->least_tokens(text);
   const auto room = static_cast<std::size_t>(options_.context_length);
   if (least >= room) {
@@ -117,6 +111,28 @@ Result<std::vector<TokenId>> PromptWriter::tokenize(std::string_view text, AddSp
                             least, text.size(), room),
                 std::string(param));
   }
+  return encode(text, AddSpecial::yes, ParseSpecial::yes, param);
+}
+
+Result<std::vector<TokenId>> PromptWriter::tokenize(std::string_view text, AddSpecial add,
+                                                    ParseSpecial parse,
+                                                    std::string_view param) const {
+  constexpr std::size_t kBytesLeast = std::size_t{1} << 20;
+  constexpr std::size_t kBytesPerToken = 16;  // four contexts of four bytes a token
+  const std::size_t most =
+      std::max(kBytesLeast, kBytesPerToken * static_cast<std::size_t>(options_.context_length));
+  if (text.size() > most) {
+    return fail(
+        Errc::invalid_argument,
+        fmt::format("{}: got a text of {} bytes, expected at most {}", param, text.size(), most),
+        std::string(param));
+  }
+  return encode(text, add, parse, param);
+}
+
+Result<std::vector<TokenId>> PromptWriter::encode(std::string_view text, AddSpecial add,
+                                                  ParseSpecial parse,
+                                                  std::string_view param) const {
   TRY_ASSIGN(std::vector<TokenId> ids, tokenizer_->encode(text, AddSpecial::no, parse));
   for (const TokenId id : ids) {
     if (id < options_.vocabulary) continue;

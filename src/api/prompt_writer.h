@@ -57,7 +57,8 @@ class PromptWriter {
   Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
                                   const ChatSettings& settings = {}) const;
   // A text's tokens as they are (/tokenize); with AddSpecial::yes bos in front, as prepare_text.
-  // Of messages: prepare_chat. Errors: as prepare_text's.
+  // It need not fit into the context. Errors: invalid_argument (no UTF-8; more bytes than four
+  // contexts of four bytes a token, 1 MiB at the least; both numbers).
   Result<std::vector<TokenId>> tokenize(std::string_view text, AddSpecial add, ParseSpecial parse,
                                         std::string_view param = "content") const;
   // The text that tokens stand for, special ones by their spelling (/detokenize, echo); what is no
@@ -80,6 +81,8 @@ class PromptWriter {
   Result<Rendering> render(const std::vector<ChatMessage>& messages,
                            const ChatSettings& settings) const;
   Result<std::vector<TokenId>> encode_prompt(std::string_view text, std::string_view param) const;
+  Result<std::vector<TokenId>> encode(std::string_view text, AddSpecial add, ParseSpecial parse,
+                                      std::string_view param) const;
   Result<Position> common_with_history(const std::vector<TokenId>& ids, std::string_view prompt,
                                        std::string_view history) const;
   Position back_to_stable(const std::vector<TokenId>& ids, Position common) const;

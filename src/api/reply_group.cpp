@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "api/prepare.h"
+
 namespace reprise {
 
 ReplyGroup::ReplyGroup(GroupPlan plan, std::unique_ptr<ReplyWriter> writer,
@@ -62,6 +64,8 @@ ApiError ReplyGroup::error_of(const SequenceEnd& end) const {
   const Errc code = end.error ? end.error->code : Errc::corrupt;
   if (code == Errc::exhausted) return {503, "overloaded", what};
   if (code == Errc::io) return {503, "engine_failed", what};
+  // What the request asked for could not be done: a grammar at the limits of its matcher.
+  if (code == Errc::invalid_argument && !end.error->field.empty()) return to_api_error(*end.error);
   return {500, "generation_failed", what};
 }
 

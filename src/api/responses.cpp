@@ -1,11 +1,13 @@
 // From requests to prepared generations, and bodies of what is kept.
 #include "api/responses.h"
 
-#include <array>
+#include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "api/field_reader.h"
 #include "api/json_writer.h"
 #include "api/routes.h"
 
@@ -15,34 +17,6 @@ namespace {
 constexpr std::int64_t kPageDefault = 20;  // OpenAI's numbers
 constexpr std::int64_t kPageMax = 100;
 
-// The chat's names for what a client of this API calls otherwise.
-struct Renamed {
-  std::string_view chat, here;
-};
-constexpr std::array kRenamed = {
-    Renamed{"messages", "input"},
-    Renamed{"max_tokens", "max_output_tokens"},
-    Renamed{"response_format", "text.format"},
-    Renamed{"reasoning_effort", "reasoning.effort"},
-};
-
-// Trouble that prepare_chat found, in this API's names. Which item a message came from is not
-// known any more: its index is left out.
-ApiError renamed(ApiError error) {
-  for (const Renamed& name : kRenamed) {
-    if (!error.param.starts_with(name.chat)) continue;
-    if (error.message.starts_with(error.param)) {
-      error.message = std::string(name.here) + error.message.substr(error.param.size());
-    } else if (const std::size_t place = error.message.find(error.param);
-               place != std::string::npos) {
-      error.message.replace(place, error.param.size(), name.here);
-    }
-    error.param = name.here;
-    return error;
-  }
-  return error;
-}
-
 std::unexpected<ApiError> not_found(std::string_view id) {
   return refuse(404, "response_not_found",
                 fmt::format("no response \"{}\" is kept: it never was, has been deleted, is too "
@@ -51,33 +25,117 @@ std::unexpected<ApiError> not_found(std::string_view id) {
                 "response_id");
 }
 
-// What the items of the request stand for, kept items included.
-ApiStatus resolve_references(std::vector<ResponseItem>& items, std::string_view tenant,
-                             const ResponsesStore& store) {
-  for (std::size_t index = 0; index < items.size(); index++) {
-    if (items[index].kind != ResponseItem::Kind::reference) continue;
-    std::optional<ResponseItem> item = store.item(tenant, items[index].id);
-    if (!item) {
-      const std::string param = fmt::format("input[{}].id", index);
-      return refuse(400, "item_not_found",
-                    fmt::format("{}: got \"{}\", expected the id of an item of a kept response",
-                                param, clipped(items[index].id)),
-                    param);
+// Puts a conversation together, and counts it: a reference of a few bytes may stand for megabytes,
+// so that nothing is copied before it is known to fit.
+class Conversation {
+ public:
+  Conversation(const PrepareContext& context, const ResponsesStore& store)
+      : context_(context), store_(store) {}
+
+  // The previous response's, before any other. Errors: 400 previous_response_not_found.
+  ApiStatus add_previous(const std::string& id);
+  // Kept items in place of references. Errors: 400: an item that is there already, one that is not
+  // kept, too many references or bytes.
+  ApiStatus add_input(std::vector<ResponseItem> input);
+
+  std::size_t history() const { return history_; }
+  std::size_t bytes() const { return bytes_; }
+  const std::vector<ResponseItem>& items() const { return items_; }
+  std::vector<ResponseItem> take() { return std::move(items_); }
+
+ private:
+  ApiStatus count(const std::string& param, std::size_t bytes);
+  ApiStatus resolve(ResponseItem& item, const std::string& param);
+  ApiStatus add_id(const std::string& id, const std::string& param);
+
+  const PrepareContext& context_;
+  const ResponsesStore& store_;
+  std::vector<ResponseItem> items_;
+  std::unordered_set<std::string> ids_;
+  std::size_t bytes_ = 0;
+  std::size_t history_ = 0;
+};
+
+ApiStatus Conversation::count(const std::string& param, std::size_t bytes) {
+  bytes_ += bytes;
+  if (bytes_ <= store_.conversation_bytes_max()) return {};
+  return refuse(400, "invalid_value",
+                fmt::format("{}: the conversation takes {} bytes up to here, expected at most {}",
+                            param, bytes_, store_.conversation_bytes_max()),
+                param);
+}
+
+// Lists of items are paged by their ids.
+ApiStatus Conversation::add_id(const std::string& id, const std::string& param) {
+  if (id.empty() || ids_.insert(id).second) return {};
+  return refuse(
+      400, "invalid_value",
+      fmt::format("{}: duplicate item \"{}\", expected each item of the conversation once", param,
+                  clipped(id)),
+      param);
+}
+
+ApiStatus Conversation::add_previous(const std::string& id) {
+  std::optional<std::vector<ResponseItem>> previous = store_.conversation(context_.tenant, id);
+  if (!previous) {
+    return refuse(400, "previous_response_not_found",
+                  fmt::format("previous_response_id: no response \"{}\" is kept: it never was, "
+                              "has been deleted, is too old, or had to make room",
+                              clipped(id)),
+                  "previous_response_id");
+  }
+  items_ = std::move(*previous);
+  history_ = items_.size();
+  for (const ResponseItem& item : items_) {
+    ids_.insert(item.id);
+    bytes_ += item.bytes();
+  }
+  return count("previous_response_id", 0);
+}
+
+ApiStatus Conversation::resolve(ResponseItem& item, const std::string& param) {
+  const std::optional<std::size_t> bytes = store_.item_bytes(context_.tenant, item.id);
+  if (bytes) TRY(count(param, *bytes));
+  std::optional<ResponseItem> kept;
+  if (bytes) kept = store_.item(context_.tenant, item.id);
+  if (!kept) {
+    return refuse(400, "item_not_found",
+                  fmt::format("{}: got \"{}\", expected the id of an item of a kept response",
+                              param, clipped(item.id)),
+                  param);
+  }
+  item = std::move(*kept);
+  return {};
+}
+
+ApiStatus Conversation::add_input(std::vector<ResponseItem> input) {
+  const auto references = static_cast<std::size_t>(
+      std::ranges::count(input, ResponseItem::Kind::reference, &ResponseItem::kind));
+  TRY(check_count("input", references, "item_references", 0, context_.limits.item_references_max));
+  for (std::size_t index = 0; index < input.size(); index++) {
+    ResponseItem& item = input[index];
+    const std::string place = fmt::format("input[{}]", index), id_param = place + ".id";
+    TRY(add_id(item.id, id_param));
+    if (item.kind == ResponseItem::Kind::reference) {
+      TRY(resolve(item, id_param));
+    } else {
+      TRY(count(place, item.bytes()));
     }
-    items[index] = std::move(*item);
+    items_.push_back(std::move(item));
   }
   return {};
 }
 
-ApiStatus check_fits(const std::vector<ResponseItem>& items, const ResponsesStore& store) {
-  std::size_t bytes = 0;
-  for (const ResponseItem& item : items) bytes += item.bytes();
-  if (bytes <= store.conversation_bytes_max()) return {};
-  return refuse(400, "invalid_value",
-                fmt::format("store: the conversation takes {} bytes, expected at most {} to be "
-                            "kept; with \"store\": false it is not kept",
-                            bytes, store.conversation_bytes_max()),
-                "store");
+ApiResult<ConversationClaim> claim(std::size_t bytes, ResponsesStore& store) {
+  const std::size_t waiting = store.claimed_bytes();
+  std::optional<ConversationClaim> claim = store.claim(bytes);
+  if (claim) return std::move(*claim);
+  return refuse(429, "queue_full",
+                fmt::format("conversations of {} bytes wait for their replies to be kept with "
+                            "them, and this one has {}: expected at most {} together; with "
+                            "\"store\": false none waits",
+                            waiting, bytes, store.waiting_bytes_max()),
+                {});
 }
 
 ResponsePlan plan_of(ResponseExtras extras, std::string_view tenant, const ChatRequest& chat) {
@@ -107,34 +165,23 @@ ApiResult<bool> wants_ascending(std::string_view query) {
 }  // namespace
 
 ApiResult<PreparedResponse> prepare_response(const PrepareContext& context, std::string_view body,
-                                             const ResponsesStore& store) {
+                                             ResponsesStore& store) {
   TRY_ASSIGN(ResponsesRequest request, parse_responses_request(body, context.limits));
+  Conversation conversation(context, store);
   const std::string& previous_id = request.extras.previous_response_id;
-  std::vector<ResponseItem> items;
-  if (!previous_id.empty()) {
-    std::optional<std::vector<ResponseItem>> previous =
-        store.conversation(context.tenant, previous_id);
-    if (!previous) {
-      return refuse(400, "previous_response_not_found",
-                    fmt::format("previous_response_id: no response \"{}\" is kept: it never was, "
-                                "has been deleted, is too old, or had to make room",
-                                clipped(previous_id)),
-                    "previous_response_id");
-    }
-    items = std::move(*previous);
-  }
-  const std::size_t history = items.size();
-  TRY(resolve_references(request.input, context.tenant, store));
-  std::move(request.input.begin(), request.input.end(), std::back_inserter(items));
-  if (request.extras.store) TRY(check_fits(items, store));
+  if (!previous_id.empty()) TRY(conversation.add_previous(previous_id));
+  TRY(conversation.add_input(std::move(request.input)));
   TRY_ASSIGN(request.chat.messages,
-             response_messages(request.extras.instructions.value_or(""), items, history));
+             response_messages(request.extras.instructions.value_or(""), conversation.items(),
+                               conversation.history()));
   PreparedResponse prepared;
   prepared.plan = plan_of(std::move(request.extras), context.tenant, request.chat);
-  prepared.plan.items = std::move(items);
-  ApiResult<PreparedGeneration> generation = prepare_chat(context, std::move(request.chat));
-  if (!generation) return std::unexpected(renamed(std::move(generation).error()));
-  prepared.generation = std::move(*generation);
+  // Only what is to be kept waits for the reply.
+  if (prepared.plan.extras.store) {
+    TRY_ASSIGN(prepared.plan.claim, claim(conversation.bytes(), store));
+    prepared.plan.items = conversation.take();
+  }
+  TRY_ASSIGN(prepared.generation, prepare_chat(context, std::move(request.chat)));
   return prepared;
 }
 

@@ -22,10 +22,10 @@ struct PreparedResponse {
   ResponsePlan plan;
 };
 
-// Prepare thread. Errors: 400 with the field's path; previous_response_not_found (400); what
-// prepare_chat says, in the names of this API.
+// Prepare thread. Errors: 400 with the field's path; previous_response_not_found (400); 429 while
+// too much waits to be kept; what prepare_chat says.
 ApiResult<PreparedResponse> prepare_response(const PrepareContext& context, std::string_view body,
-                                             const ResponsesStore& store);
+                                             ResponsesStore& store);
 
 // The writer of the reply, whole or streamed as asked; keeps the response in the store before the
 // client hears of its end. `digits` are unique hexadecimal digits that the ids are made of

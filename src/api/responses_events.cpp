@@ -25,10 +25,11 @@ void ResponseEvents::send(std::string_view type, JsonWriter& json) {
   outlet_->send_event(json.take(), type);
 }
 
-void ResponseEvents::response(std::string_view type, std::string_view object) {
+void ResponseEvents::response(std::string_view type, std::string object) {
   if (!is_on_) return;
   JsonWriter json = begin(type);
   json.key("response").raw(object);
+  object = {};  // megabytes with log probabilities: not twice while it is sent
   send(type, json);
 }
 
@@ -53,13 +54,11 @@ void ResponseEvents::part(std::string_view type, std::size_t index, const Respon
   begin_part(json, index, item);
   json.key("part").begin_object();
   if (item.kind == Kind::message) {
-    json.key("type").text("output_text");
-    json.key("annotations").begin_array().end_array();
-    json.key("logprobs").raw("[" + item.logprobs + "]");
+    append_output_text(json, item, text_of_item(item));
   } else {
     json.key("type").text("reasoning_text");
+    json.key("text").text(text_of_item(item));
   }
-  json.key("text").text(text_of_item(item));
   json.end_object();
   send(type, json);
 }
@@ -80,7 +79,7 @@ void ResponseEvents::item_grows(std::size_t index, const ResponseItem& item, std
   JsonWriter json = begin(type);
   begin_part(json, index, item);
   json.key("delta").text(delta);
-  if (item.kind == Kind::message) json.key("logprobs").raw(fmt::format("[{}]", logprobs));
+  if (item.kind == Kind::message) json.key("logprobs").begin_array().raw(logprobs).end_array();
   send(type, json);
 }
 
@@ -91,7 +90,7 @@ void ResponseEvents::text_done(std::size_t index, const ResponseItem& item) {
   JsonWriter json = begin(type);
   begin_part(json, index, item);
   json.key("text").text(text_of_item(item));
-  if (is_message) json.key("logprobs").raw("[" + item.logprobs + "]");
+  if (is_message) json.key("logprobs").begin_array().raw(item.logprobs).end_array();
   send(type, json);
 }
 

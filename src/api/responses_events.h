@@ -18,7 +18,7 @@ class ResponseEvents {
   bool is_on() const { return is_on_; }
 
   // "response.created", "response.completed" ...; `object` is the response as JSON.
-  void response(std::string_view type, std::string_view object);
+  void response(std::string_view type, std::string object);
 
   // An item begins, grows and is complete. `index` is its place in the response's output; a
   // begun item has no text yet, a complete one has all of it.

@@ -1,7 +1,9 @@
 // Items of a request.
 #include "api/responses_input.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include <fmt/core.h>
@@ -13,41 +15,53 @@ namespace {
 
 using Kind = ResponseItem::Kind;
 
-// {"type": TYPE, "text": "..."}.
-ApiResult<std::string> parse_part(const FieldPlace& place, const JsonValue& value,
-                                  std::string_view type) {
+constexpr std::array kUserParts = {TextPart{"input_text", "text"}};
+constexpr std::array kAssistantParts = {TextPart{"output_text", "text"},
+                                        TextPart{"refusal", "refusal"}};
+constexpr std::array kThoughtParts = {TextPart{"reasoning_text", "text"}};
+constexpr std::array kSummaryParts = {TextPart{"summary_text", "text"}};
+
+using Parts = std::span<const TextPart>;
+
+// {"type": TYPE, MEMBER: "..."}, one of `kinds`; the index of its kind, and its text.
+ApiResult<std::pair<std::size_t, std::string>> parse_part(const FieldPlace& place,
+                                                          const JsonValue& value, Parts kinds) {
   if (!value.is_object()) return wrong_type(place.param, "an object", value);
   FieldReader reader(value.get_object(), place.param + ".");
   const JsonValue* name = reader.find("type");
   if (!name) return missing(reader.path("type"));
   if (!name->is_string()) return wrong_type(reader.path("type"), "a string", *name);
-  if (text_of(*name) != type) {
-    return unsupported(reader.path("type"),
-                       fmt::format("got \"{}\", expected \"{}\"", clipped(text_of(*name)), type));
+  const auto kind = std::ranges::find(kinds, text_of(*name), &TextPart::type);
+  if (kind == kinds.end()) {
+    return unsupported(reader.path("type"), fmt::format("got \"{}\", expected \"{}\"",
+                                                        clipped(text_of(*name)), kinds[0].type));
   }
-  const JsonValue* text = reader.find("text");
-  if (!text) return missing(reader.path("text"));
+  const JsonValue* text = reader.find(kind->member);
+  if (!text) return missing(reader.path(kind->member));
   for (const char* shown : {"annotations", "logprobs", "prompt_cache_breakpoint"}) {
     reader.find(shown);  // of our own replies; say nothing to the model
   }
   add_unknown(reader, *place.unknown);
-  return read_text(reader.path("text"), *text, 0, place.limits->body_bytes_max);
+  TRY_ASSIGN(std::string read,
+             read_text(reader.path(kind->member), *text, 0, place.limits->body_bytes_max));
+  return std::pair{static_cast<std::size_t>(kind - kinds.begin()), std::move(read)};
 }
 
-ApiStatus parse_parts(const FieldPlace& place, const JsonValue& value, std::string_view type,
-                      std::vector<std::string>& texts) {
+ApiStatus parse_parts(const FieldPlace& place, const JsonValue& value, Parts kinds,
+                      ResponseItem& item, std::vector<std::string>& texts) {
   return read_list(place, value, "parts", 0, place.limits->content_parts_max,
-                   [&](const FieldPlace& at, const JsonValue& item) -> ApiStatus {
-                     TRY_ASSIGN(std::string text, parse_part(at, item, type));
-                     texts.push_back(std::move(text));
+                   [&](const FieldPlace& at, const JsonValue& each) -> ApiStatus {
+                     TRY_ASSIGN(auto part, parse_part(at, each, kinds));
+                     if (part.first > 0) item.refusals.push_back(texts.size());
+                     texts.push_back(std::move(part.second));
                      return {};
                    });
 }
 
 // A string or a list of parts.
-ApiStatus parse_content(const FieldPlace& place, const JsonValue& value, std::string_view type,
+ApiStatus parse_content(const FieldPlace& place, const JsonValue& value, Parts kinds,
                         ResponseItem& item) {
-  if (value.is_array()) return parse_parts(place, value, type, item.texts);
+  if (value.is_array()) return parse_parts(place, value, kinds, item, item.texts);
   if (!value.is_string()) return wrong_type(place.param, "a string or a list of parts", value);
   item.is_plain = true;
   item.texts.emplace_back(text_of(value));
@@ -55,15 +69,15 @@ ApiStatus parse_content(const FieldPlace& place, const JsonValue& value, std::st
 }
 
 ApiStatus parse_output(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
-  return parse_content(place, value, "input_text", item);
+  return parse_content(place, value, kUserParts, item);
 }
 
 ApiStatus parse_thoughts(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
-  return parse_parts(place, value, "reasoning_text", item.texts);
+  return parse_parts(place, value, kThoughtParts, item, item.texts);
 }
 
 ApiStatus parse_summary(const FieldPlace& place, const JsonValue& value, ResponseItem& item) {
-  return parse_parts(place, value, "summary_text", item.summary);
+  return parse_parts(place, value, kSummaryParts, item, item.summary);
 }
 
 // Text or a list; an empty text is no arguments.
@@ -88,6 +102,10 @@ constexpr std::string_view kContentSchema =
     R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"object",
         "required":["type","text"],
         "properties":{"type":{"type":"string"},"text":{"type":"string"}}}}]})";
+constexpr std::string_view kMessageContentSchema =
+    R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"object",
+        "required":["type"],"properties":{"type":{"type":"string"},"text":{"type":"string"},
+          "refusal":{"type":"string"}}}}]})";
 constexpr std::string_view kNoEffect = "Accepted, without effect.";
 
 using Item = ResponseItem;
@@ -147,7 +165,7 @@ ApiStatus parse_message(const FieldPlace& place, const JsonValue& value, Respons
   if (!content) return missing(reader.path("content"));
   const bool is_assistant = item.role == "assistant";
   const FieldPlace at = place.member("content");
-  TRY(parse_content(at, *content, is_assistant ? "output_text" : "input_text", item));
+  TRY(parse_content(at, *content, is_assistant ? Parts(kAssistantParts) : kUserParts, item));
   if (item.texts.empty() && !is_assistant) {
     return wrong_value(at.param, "got 0 parts, expected at least 1");
   }
@@ -216,7 +234,7 @@ JsonObject response_input_schema(const Limits& limits) {
     return schema;
   };
   JsonObject message = table_schema(kMessageFields, limits);
-  message["properties"].as_object()["content"] = parse_json(kContentSchema).value();
+  message["properties"].as_object()["content"] = parse_json(kMessageContentSchema).value();
   message["required"] = JsonArray{"role", "content"};
   JsonArray kinds{of_type("message", std::move(message)),
                   of_type("function_call", table_schema(kCallFields, limits)),

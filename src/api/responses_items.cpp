@@ -1,6 +1,7 @@
 // Items to JSON and to chat messages.
 #include "api/responses_items.h"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "base/json.h"
+#include "text/reply_parser.h"
 
 namespace reprise {
 namespace {
@@ -45,12 +47,14 @@ void append_message(JsonWriter& json, const ResponseItem& item) {
     return;
   }
   json.begin_array();
-  for (const std::string& text : item.texts) {
+  for (std::size_t index = 0; index < item.texts.size(); index++) {
     json.begin_object();
-    json.key("type").text("output_text");
-    json.key("annotations").begin_array().end_array();
-    json.key("logprobs").raw("[" + item.logprobs + "]");
-    json.key("text").text(text);
+    if (std::ranges::binary_search(item.refusals, index)) {
+      json.key("type").text("refusal");
+      json.key("refusal").text(item.texts[index]);
+    } else {
+      append_output_text(json, item, item.texts[index]);
+    }
     json.end_object();
   }
   json.end_array();
@@ -110,7 +114,8 @@ void Turns::add_message(const ResponseItem& item) {
 }
 
 ApiStatus Turns::add_call(const ResponseItem& item, std::size_t index) {
-  Result<JsonValue> arguments = parse_json(item.arguments.empty() ? "{}" : item.arguments);
+  Result<JsonValue> arguments =
+      parse_json(item.arguments.empty() ? "{}" : item.arguments, kCallLimits);
   if (!arguments || !arguments->is_object()) {
     const std::string name = param(index, "arguments");
     return refuse(400, "invalid_value",
@@ -167,7 +172,7 @@ ApiStatus Turns::add(const ResponseItem& item, std::size_t index) {
 
 std::size_t ResponseItem::bytes() const {
   std::size_t sum = sizeof(ResponseItem) + id.size() + role.size() + call_id.size() + name.size() +
-                    arguments.size() + logprobs.size();
+                    arguments.size() + logprobs.size() + refusals.size() * sizeof(std::size_t);
   for (const std::string& text : texts) sum += sizeof(std::string) + text.size();
   for (const std::string& text : summary) sum += sizeof(std::string) + text.size();
   return sum;
@@ -186,6 +191,13 @@ std::string_view item_prefix(ResponseItem::Kind kind) {
       break;
   }
   return "msg";
+}
+
+void append_output_text(JsonWriter& json, const ResponseItem& item, std::string_view text) {
+  json.key("type").text("output_text");
+  json.key("annotations").begin_array().end_array();
+  json.key("logprobs").begin_array().raw(item.logprobs).end_array();
+  json.key("text").text(text);
 }
 
 void append_response_item(JsonWriter& json, const ResponseItem& item) {

@@ -26,14 +26,15 @@ struct ResponseItem {
   Kind kind = Kind::message;
   State state = State::completed;
   std::string id = {};
-  std::string role = {};                  // message: user, assistant, system, developer
-  std::vector<std::string> texts = {};    // the parts of message, output and reasoning
-  std::vector<std::string> summary = {};  // reasoning
-  bool is_plain = false;                  // output: one text, not a list of parts
-  std::string call_id = {};               // function_call, function_call_output
-  std::string name = {};                  // function_call
-  std::string arguments = {};             // function_call: JSON
-  std::string logprobs = {};              // message of ours: items of a JSON list
+  std::string role = {};                   // message: user, assistant, system, developer
+  std::vector<std::string> texts = {};     // the parts of message, output and reasoning
+  std::vector<std::size_t> refusals = {};  // message of an assistant: which texts are refusals
+  std::vector<std::string> summary = {};   // reasoning
+  bool is_plain = false;                   // output: one text, not a list of parts
+  std::string call_id = {};                // function_call, function_call_output
+  std::string name = {};                   // function_call
+  std::string arguments = {};              // function_call: JSON
+  std::string logprobs = {};  // message of ours, until it is kept: items of a JSON list
 
   std::size_t bytes() const;  // of memory, roughly
 };
@@ -41,6 +42,8 @@ struct ResponseItem {
 // "msg", "fc", "fco", "rs".
 std::string_view item_prefix(ResponseItem::Kind kind);
 
+// The members of a part that is a message's text.
+void append_output_text(JsonWriter& json, const ResponseItem& item, std::string_view text);
 // The item as replies and lists show it.
 void append_response_item(JsonWriter& json, const ResponseItem& item);
 

@@ -1,6 +1,10 @@
 // The response object as JSON.
 #include "api/responses_object.h"
 
+#include <algorithm>
+
+#include <fmt/core.h>
+
 #include "api/json_writer.h"
 
 namespace reprise {
@@ -37,9 +41,17 @@ const std::string* text_or_null(const std::optional<std::string>& text) {
   return text ? &*text : nullptr;
 }
 
-// OpenAI's clients know these codes only.
+// OpenAI's clients know few codes.
 std::string_view error_code(const ApiError& error) {
-  return error.status == 429 ? "rate_limit_exceeded" : "server_error";
+  if (error.status == 429) return "rate_limit_exceeded";
+  return error.status == 400 ? "invalid_prompt" : "server_error";
+}
+
+// There is no member for the field at fault: the message names it.
+std::string error_message(const ApiError& error) {
+  if (error.param.empty() || error.message.find(error.param) != std::string::npos)
+    return error.message;
+  return fmt::format("{}: {}", error.param, error.message);
 }
 
 void append_error(JsonWriter& json, const ApiError* error) {
@@ -50,7 +62,7 @@ void append_error(JsonWriter& json, const ApiError* error) {
   }
   json.begin_object();
   json.key("code").text(error_code(*error));
-  json.key("message").text(error->message);
+  json.key("message").text(error_message(*error));
   json.end_object();
 }
 

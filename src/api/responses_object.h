@@ -11,6 +11,7 @@
 #include "api/openai_format.h"
 #include "api/responses_items.h"
 #include "api/responses_request.h"
+#include "api/responses_store.h"
 #include "base/types.h"
 #include "engine/request.h"
 
@@ -20,7 +21,8 @@ namespace reprise {
 struct ResponsePlan {
   ResponseExtras extras;
   std::string tenant;
-  std::vector<ResponseItem> items;  // the conversation up to the reply
+  std::vector<ResponseItem> items;  // the conversation up to the reply; empty: it is not to be kept
+  ConversationClaim claim;          // for these
   bool stream = false;
   bool use_cache = true;
   CacheDetails cache_details = CacheDetails::no;

@@ -1,7 +1,6 @@
 // The tables of POST /v1/responses.
 #include "api/responses_request.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -9,6 +8,7 @@
 
 #include "api/openai_fields.h"
 #include "api/responses_input.h"
+#include "text/utf8.h"
 
 namespace reprise {
 namespace {
@@ -20,11 +20,6 @@ constexpr std::string_view kLogprobsInclude = "message.output_text.logprobs";
 // Agents ask for it always. Thoughts are in the items' content here, readable and accepted back, so
 // that nothing is lost without it.
 constexpr std::string_view kEncryptedInclude = "reasoning.encrypted_content";
-
-std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
-}
 
 // ---- ResponseExtras
 // -------------------------------------------------------------------------------
@@ -50,12 +45,13 @@ ApiStatus parse_metadata(const FieldPlace& place, const JsonValue& value, Respon
   for (const auto& pair : object) {
     const std::string_view name(pair.key().data(), pair.key().size());
     const std::string param = place.member(clipped(name)).param;
-    if (characters(name) > kMetadataKeyMax) {
+    const std::size_t letters = count_characters(name);
+    if (letters > kMetadataKeyMax) {
       return wrong_value(param, fmt::format("got a name of {} characters, expected at most {}",
-                                            characters(name), kMetadataKeyMax));
+                                            letters, kMetadataKeyMax));
     }
     if (!pair.value().is_string()) return wrong_type(param, "a string", pair.value());
-    const std::size_t size = characters(text_of(pair.value()));
+    const std::size_t size = count_characters(text_of(pair.value()));
     if (size > kMetadataValueMax) {
       return wrong_value(
           param, fmt::format("got {} characters, expected at most {}", size, kMetadataValueMax));
@@ -132,11 +128,16 @@ constexpr std::array kRefusedFields = {
 // ---- ChatRequest
 // ----------------------------------------------------------------------------------
 
+// What every response object shows again, as JSON.
+ApiStatus keep_echo(const FieldPlace& place, const JsonValue& value, std::string& echo) {
+  echo = to_json(value);
+  return check_json_size(place, echo.size(), place.limits->response_echo_bytes_max);
+}
+
 ApiStatus parse_response_tools(const FieldPlace& place, const JsonValue& value,
                                ResponsesRequest& request) {
   TRY(parse_tools(place, value, Nesting::flat, request.chat.tools));
-  request.extras.tools_json = to_json(value);
-  return {};
+  return keep_echo(place, value, request.extras.tools_json);
 }
 
 ApiStatus parse_response_choice(const FieldPlace& place, const JsonValue& value,
@@ -149,8 +150,7 @@ ApiStatus parse_response_choice(const FieldPlace& place, const JsonValue& value,
     }
   }
   TRY(parse_tool_choice(place, value, Nesting::flat, request.chat.tools));
-  request.extras.tool_choice_json = to_json(value);
-  return {};
+  return keep_echo(place, value, request.extras.tool_choice_json);
 }
 
 ApiStatus parse_parallel(const FieldPlace& place, const JsonValue& value,
@@ -184,8 +184,8 @@ constexpr std::array kTextFields = {
 ApiStatus parse_text(const FieldPlace& place, const JsonValue& value, ResponsesRequest& request) {
   TRY(read_object<ChatRequest>(place, value, kTextFields, request.chat));
   const JsonValue* format = value.get_object().if_contains("format");
-  if (format && !format->is_null()) request.extras.text_json = to_json(value);
-  return {};
+  if (!format || format->is_null()) return {};
+  return keep_echo(place, value, request.extras.text_json);
 }
 
 constexpr std::array<std::string_view, 3> kSummaries = {"auto", "concise", "detailed"};
@@ -211,15 +211,9 @@ ApiStatus parse_reasoning(const FieldPlace& place, const JsonValue& value,
   return {};
 }
 
-ApiStatus parse_template_variables(const FieldPlace& place, const JsonValue& value,
-                                   ResponsesRequest& request) {
-  if (!value.is_object()) return wrong_type(place.param, "an object", value);
-  const std::size_t bytes = to_json(value).size();
-  if (bytes > place.limits->template_bytes_max) {
-    return wrong_value(place.param, fmt::format("got {} bytes, expected at most {}", bytes,
-                                                place.limits->template_bytes_max));
-  }
-  request.chat.template_variables = value.get_object();
+ApiStatus parse_variables(const FieldPlace& place, const JsonValue& value,
+                          ResponsesRequest& request) {
+  TRY_ASSIGN(request.chat.template_variables, parse_template_variables(place, value));
   return {};
 }
 
@@ -257,8 +251,8 @@ constexpr std::array kRequestFields = {
     composite_field<Request, parse_text>("text", text_schema, "What the text shall be."),
     composite_field<Request, parse_reasoning>("reasoning", reasoning_schema,
                                               "How much the model shall think."),
-    composite_field<Request, parse_template_variables>(
-        "chat_template_kwargs", R"({"type":"object"})", "More variables of the chat template."),
+    composite_field<Request, parse_variables>("chat_template_kwargs", R"({"type":"object"})",
+                                              "More variables of the chat template."),
 };
 
 // ---- GenerationFields
@@ -269,6 +263,11 @@ constexpr std::array kLengthFields = {
         "max_output_tokens", 1, kIntegerMax, "",
         "The most that the reply may have, thoughts included; absent: what there is room for."),
 };
+
+constexpr ParamNames kNames = {.messages = "input",
+                               .max_tokens = "max_output_tokens",
+                               .schema = "text.format.schema",
+                               .tool_parameters = "parameters"};
 
 // Fields of chat requests that are called otherwise here; in silence they would be lost.
 struct MovedField {
@@ -318,6 +317,7 @@ ApiResult<ResponsesRequest> parse_responses_request(std::string_view body, const
   TRY_ASSIGN(const JsonObject object, parse_request_object(body, limits));
   FieldReader reader(object);
   ResponsesRequest request;
+  request.chat.names = kNames;
   TRY(refuse_moved(reader));
   TRY_ASSIGN(request.chat.fields, parse_generation_fields(reader, limits));
   std::vector<std::string>& unknown = request.chat.fields.unknown;
@@ -332,10 +332,14 @@ ApiResult<ResponsesRequest> parse_responses_request(std::string_view body, const
 
 JsonObject responses_request_schema(const Limits& limits) {
   JsonObject schema{{"type", "object"}};
+  add_generation_schema(schema, limits);
+  // Read only to be refused.
+  JsonObject& properties = schema["properties"].get_object();
+  for (const char* name : {"n", "return_progress", "return_token_ids"}) properties.erase(name);
+  // After those of all: what these ignore (store, metadata ...) means something here.
   add_fields(schema, kRequestFields, limits);
   add_fields(schema, kExtraFields, limits);
   add_fields(schema, kLengthFields, limits);
-  add_generation_schema(schema, limits);
   return schema;
 }
 

@@ -2,6 +2,7 @@
 #include "api/responses_store.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace reprise {
@@ -117,17 +118,32 @@ std::optional<std::vector<ResponseItem>> ResponsesStore::conversation(std::strin
   return entry->response.items;
 }
 
-std::optional<ResponseItem> ResponsesStore::item(std::string_view tenant_name,
+const ResponseItem* ResponsesStore::find_item(std::string_view tenant_name,
+                                              std::string_view item_id) const {
+  const auto tenant = tenants_.find(tenant_name);
+  if (tenant == tenants_.end()) return nullptr;
+  const auto entry = tenant->second.by_item.find(std::string(item_id));
+  if (entry == tenant->second.by_item.end() || is_expired(*entry->second)) return nullptr;
+  const StoredResponse& response = entry->second->response;
+  const auto reply = std::span(response.items).subspan(response.input_count);
+  const auto item = std::ranges::find(reply, item_id, &ResponseItem::id);
+  return item == reply.end() ? nullptr : &*item;
+}
+
+std::optional<std::size_t> ResponsesStore::item_bytes(std::string_view tenant,
+                                                      std::string_view item_id) const {
+  const std::lock_guard lock(mutex_);
+  const ResponseItem* item = find_item(tenant, item_id);
+  if (!item) return std::nullopt;
+  return item->bytes();
+}
+
+std::optional<ResponseItem> ResponsesStore::item(std::string_view tenant,
                                                  std::string_view item_id) const {
   const std::lock_guard lock(mutex_);
-  const auto tenant = tenants_.find(tenant_name);
-  if (tenant == tenants_.end()) return std::nullopt;
-  const auto entry = tenant->second.by_item.find(std::string(item_id));
-  if (entry == tenant->second.by_item.end() || is_expired(*entry->second)) return std::nullopt;
-  for (const ResponseItem& each : entry->second->response.items) {
-    if (each.id == item_id) return each;
-  }
-  return std::nullopt;
+  const ResponseItem* item = find_item(tenant, item_id);
+  if (!item) return std::nullopt;
+  return *item;
 }
 
 std::optional<ResponsesStore::Page> ResponsesStore::input_page(std::string_view tenant,
@@ -150,6 +166,12 @@ std::optional<ResponsesStore::Page> ResponsesStore::input_page(std::string_view 
   for (; place < count && page.items.size() < query.limit; place++) page.items.push_back(at(place));
   page.has_more = place < count;
   return page;
+}
+
+std::optional<ConversationClaim> ResponsesStore::claim(std::size_t bytes) {
+  ConversationClaim claim(claimed_, bytes);
+  if ((claimed_ += bytes) > limits_.waiting_conversation_bytes_max) return std::nullopt;
+  return claim;
 }
 
 std::size_t ResponsesStore::size() const {

@@ -1,5 +1,6 @@
 // The responses that are kept for their clients, in memory and bounded. Any thread.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "api/limits.h"
@@ -21,10 +23,31 @@ namespace reprise {
 struct StoredResponse {
   std::string id;
   std::string body;                 // the response object, as JSON
-  std::vector<ResponseItem> items;  // the conversation with the reply
+  std::vector<ResponseItem> items;  // the conversation with the reply, without log probabilities
   std::size_t input_count = 0;      // of the items; the rest are the reply
 
   std::size_t bytes() const;  // of memory, roughly
+};
+
+// So many bytes of conversations wait for their replies; given back at its end.
+class ConversationClaim {
+ public:
+  ConversationClaim() = default;
+  ConversationClaim(std::atomic<std::size_t>& sum, std::size_t bytes) : sum_(&sum), bytes_(bytes) {}
+  ConversationClaim(ConversationClaim&& other) noexcept
+      : sum_(std::exchange(other.sum_, nullptr)), bytes_(other.bytes_) {}
+  ConversationClaim& operator=(ConversationClaim&& other) noexcept {
+    std::swap(sum_, other.sum_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~ConversationClaim() {
+    if (sum_) *sum_ -= bytes_;
+  }
+
+ private:
+  std::atomic<std::size_t>* sum_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
 // Every key (tenant) sees its own responses only. When the store is full, the oldest response of
@@ -34,8 +57,15 @@ class ResponsesStore {
   using Clock = std::int64_t (*)();  // milliseconds since 1970
   explicit ResponsesStore(const Limits& limits = {}, Clock clock = unix_milliseconds);
 
-  // The most that the conversation before a reply may have, in bytes(), so that it can be kept.
+  // The most that the conversation before a reply may have, in bytes(): it can be kept then, and no
+  // small request stands for a large one.
   std::size_t conversation_bytes_max() const { return limits_.stored_response_bytes_max / 4; }
+
+  // For the conversation of a request on its way: requests of a few bytes may go on with megabytes.
+  // nullopt: with it there would be more than may wait. The store must outlive the claim.
+  std::optional<ConversationClaim> claim(std::size_t bytes);
+  std::size_t claimed_bytes() const { return claimed_; }
+  std::size_t waiting_bytes_max() const { return limits_.waiting_conversation_bytes_max; }
 
   // One that is larger than the whole store is not kept.
   void put(std::string_view tenant, StoredResponse response);
@@ -44,7 +74,8 @@ class ResponsesStore {
   std::optional<std::string> body(std::string_view tenant, std::string_view id) const;
   std::optional<std::vector<ResponseItem>> conversation(std::string_view tenant,
                                                         std::string_view id) const;
-  // An item of a reply.
+  // An item of a reply, and its bytes(): to be asked before it is copied.
+  std::optional<std::size_t> item_bytes(std::string_view tenant, std::string_view item_id) const;
   std::optional<ResponseItem> item(std::string_view tenant, std::string_view item_id) const;
 
   struct PageQuery {
@@ -79,6 +110,7 @@ class ResponsesStore {
   };
 
   const Entry* find(std::string_view tenant, std::string_view id) const;
+  const ResponseItem* find_item(std::string_view tenant, std::string_view item_id) const;
   bool is_expired(const Entry& entry) const;
   void remove(Tenant& tenant, Entries::iterator entry);
   void make_room(std::size_t bytes);
@@ -89,6 +121,7 @@ class ResponsesStore {
   std::map<std::string, Tenant, std::less<>> tenants_;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
+  std::atomic<std::size_t> claimed_{0};
 };
 
 }  // namespace reprise

@@ -1,5 +1,4 @@
 // The writer of a response: parts of a reply become items, items become events.
-#include <cmath>
 #include <utility>
 
 #include <fmt/core.h>
@@ -10,6 +9,7 @@
 #include "api/responses_events.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "text/reply_parser.h"
 
 namespace reprise {
 namespace {
@@ -17,44 +17,13 @@ namespace {
 using Kind = ResponseItem::Kind;
 using State = ResponseItem::State;
 
-constexpr float kLeastLogprob = -9999.0f;  // what chat says for "practically never"
-
-void append_logprob(JsonWriter& json, const Tokenizer& tokenizer, TokenId id, float logprob) {
-  const std::string_view bytes = tokenizer.token_bytes(id);
-  json.key("token").text(token_text(bytes));
-  json.key("bytes").begin_array();
-  for (const char byte : bytes) json.integer(static_cast<unsigned char>(byte));
-  json.end_array();
-  json.key("logprob").number(std::isfinite(logprob) ? logprob : kLeastLogprob);
-}
-
-// Items of a JSON list.
-std::string logprob_items(const Tokenizer& tokenizer, const std::vector<SampledToken>& tokens) {
-  std::string items;
-  for (const SampledToken& token : tokens) {
-    JsonWriter json;
-    json.begin_object();
-    append_logprob(json, tokenizer, token.id, token.logprob);
-    json.key("top_logprobs").begin_array();
-    for (const TokenLogprob& top : token.top) {
-      json.begin_object();
-      append_logprob(json, tokenizer, top.id, top.logprob);
-      json.end_object();
-    }
-    json.end_array().end_object();
-    if (!items.empty()) items += ',';
-    items += json.take();
-  }
-  return items;
-}
-
 void join_items(std::string& list, std::string_view more) {
   if (!list.empty() && !more.empty()) list += ',';
   list += more;
 }
 
 bool is_json_object(const std::string& text) {
-  const Result<JsonValue> value = parse_json(text);
+  const Result<JsonValue> value = parse_json(text, kCallLimits);
   return value && value->is_object();
 }
 
@@ -113,9 +82,9 @@ class ResponseWriter final : public ReplyWriter {
 void ResponseWriter::begin() {
   if (!plan_.stream || outlet_.has_begun()) return;
   outlet_.begin_stream(head_usage_);
-  const std::string object = object_.write(plan_, {});
+  std::string object = object_.write(plan_, {});
   events_.response("response.created", object);
-  events_.response("response.in_progress", object);
+  events_.response("response.in_progress", std::move(object));
 }
 
 // Log probabilities are those of the message's text: they go out with its newest piece, and those
@@ -123,7 +92,11 @@ void ResponseWriter::begin() {
 void ResponseWriter::delta(int, ChoiceDelta delta) {
   begin();
   if (plan_.top_logprobs >= 0) {
-    join_items(pending_logprobs_, logprob_items(tokenizer_, delta.logprobs));
+    for (const SampledToken& token : delta.logprobs) {
+      JsonWriter json;
+      append_logprob(json, tokenizer_, token);
+      join_items(pending_logprobs_, json.take());
+    }
   }
   if (delta.parts.empty()) return;
   std::size_t newest_text = delta.parts.size();
@@ -225,14 +198,19 @@ void ResponseWriter::end(const Usage& usage) {
   if (plan_.extras.store) {
     StoredResponse stored{object_.id(), object, std::move(plan_.items), 0};
     stored.input_count = stored.items.size();
-    for (ResponseItem& item : output_) stored.items.push_back(std::move(item));
+    for (ResponseItem& item : output_) {
+      item.logprobs = {};  // the body shows them; a conversation does not need them
+      stored.items.push_back(std::move(item));
+    }
     store_.put(plan_.tenant, std::move(stored));
+    plan_.claim = {};
   }
+  output_.clear();
   if (!plan_.stream) {
     outlet_.send_whole(std::move(object), usage);
     return;
   }
-  events_.response(is_cut_ ? "response.incomplete" : "response.completed", object);
+  events_.response(is_cut_ ? "response.incomplete" : "response.completed", std::move(object));
   outlet_.end_stream();
 }
 

@@ -187,7 +187,7 @@ std::string allowed_methods(std::string_view path) {
   for (const Entry& entry : kTable) {
     if (!matches(entry, path)) continue;
     methods += entry.method;
-    methods += ", ";
+    methods += entry.method == "GET" ? ", HEAD, " : ", ";  // the connection makes it a GET
   }
   if (!methods.empty()) methods += "OPTIONS";
   return methods;

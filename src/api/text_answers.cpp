@@ -5,7 +5,6 @@
 
 #include "api/json_writer.h"
 #include "api/openai.h"
-#include "api/prepare.h"
 #include "text/utf8.h"
 
 namespace reprise {
@@ -31,50 +30,65 @@ void append_piece(JsonWriter& json, TokenId id, std::string_view bytes) {
   json.end_object();
 }
 
-ApiResult<std::vector<TokenId>> tokens_of(const Bundle& bundle, const TokenizeRequest& request) {
-  if (request.messages) {
-    TRY_ASSIGN(PreparedPrompt prompt, in_api_terms(bundle.prepare_chat(*request.messages)));
-    return std::move(prompt.ids);
+std::string object_of(std::string_view key, std::string_view text) {
+  return JsonWriter().begin_object().key(key).text(text).end_object().take();
+}
+
+// The text that a chat becomes.
+ApiResult<std::string> rendered(const PromptWriter& prompts, ChatRequest request) {
+  const ChatSettings settings{.tools = std::move(request.tools.definitions),
+                              .variables = std::move(request.template_variables),
+                              .reasoning_effort = std::move(request.reasoning_effort)};
+  return in_api_terms(prompts.render_chat(request.messages, settings));
+}
+
+ApiResult<std::vector<TokenId>> tokens_of(const PromptWriter& prompts, TokenizeRequest request) {
+  if (request.chat) {
+    TRY_ASSIGN(const std::string text, rendered(prompts, std::move(*request.chat)));
+    return in_api_terms(prompts.tokenize(text, AddSpecial::yes, ParseSpecial::yes, "messages"));
   }
-  return in_api_terms(bundle.prompts().tokenize(
-      request.content, request.add_special ? AddSpecial::yes : AddSpecial::no,
-      request.parse_special ? ParseSpecial::yes : ParseSpecial::no));
+  return in_api_terms(
+      prompts.tokenize(request.content, request.add_special ? AddSpecial::yes : AddSpecial::no,
+                       request.parse_special ? ParseSpecial::yes : ParseSpecial::no));
 }
 
 }  // namespace
 
-ApiResult<std::string> tokenize_body(const Bundle& bundle, const Limits& limits,
-                                     std::string_view body) {
-  TRY_ASSIGN(const TokenizeRequest request, parse_tokenize_request(body, limits));
-  TRY_ASSIGN(const std::vector<TokenId> ids, tokens_of(bundle, request));
+ApiResult<TextAnswer> tokenize_body(const PrepareContext& context, std::string_view body) {
+  TRY_ASSIGN(TokenizeRequest request, parse_tokenize_request(body, context.limits));
+  TRY(check_model(request.model, context.model_alias));
+  TextAnswer answer{.unknown = std::move(request.unknown)};
+  const bool with_pieces = request.with_pieces;
+  const Bundle& bundle = *context.bundle;
+  TRY_ASSIGN(const std::vector<TokenId> ids, tokens_of(bundle.prompts(), std::move(request)));
   JsonWriter json;
   json.begin_object().key("tokens").begin_array();
   for (const TokenId id : ids) {
-    if (request.with_pieces) {
+    if (with_pieces) {
       append_piece(json, id, bundle.tokenizer().token_bytes(id));
     } else {
       json.integer(id);
     }
   }
-  return json.end_array().end_object().take();
+  answer.body = json.end_array().end_object().take();
+  return answer;
 }
 
-ApiResult<std::string> detokenize_body(const Bundle& bundle, const Limits& limits,
-                                       std::string_view body) {
-  TRY_ASSIGN(const std::vector<TokenId> ids, parse_detokenize_request(body, limits));
-  TRY_ASSIGN(const std::string text, in_api_terms(bundle.prompts().detokenize(ids)));
-  return JsonWriter().begin_object().key("content").text(text).end_object().take();
+ApiResult<TextAnswer> detokenize_body(const PrepareContext& context, std::string_view body) {
+  TRY_ASSIGN(DetokenizeRequest request, parse_detokenize_request(body, context.limits));
+  TRY(check_model(request.model, context.model_alias));
+  TRY_ASSIGN(const std::string text,
+             in_api_terms(context.bundle->prompts().detokenize(request.tokens)));
+  return TextAnswer{.body = object_of("content", text), .unknown = std::move(request.unknown)};
 }
 
-ApiResult<std::string> apply_template_body(const Bundle& bundle, const Limits& limits,
-                                           std::string_view body) {
-  TRY_ASSIGN(ChatRequest request, parse_template_request(body, limits));
-  const ChatSettings settings{.tools = std::move(request.tools.definitions),
-                              .variables = std::move(request.template_variables),
-                              .reasoning_effort = std::move(request.reasoning_effort)};
-  TRY_ASSIGN(const std::string prompt,
-             in_api_terms(bundle.prompts().render_chat(request.messages, settings)));
-  return JsonWriter().begin_object().key("prompt").text(prompt).end_object().take();
+ApiResult<TextAnswer> apply_template_body(const PrepareContext& context, std::string_view body) {
+  TRY_ASSIGN(ChatRequest request, parse_chat_request(body, context.limits));
+  TRY(check_model(request.fields.model, context.model_alias));
+  TextAnswer answer{.unknown = std::move(request.fields.unknown)};
+  TRY_ASSIGN(const std::string prompt, rendered(context.bundle->prompts(), std::move(request)));
+  answer.body = object_of("prompt", prompt);
+  return answer;
 }
 
 }  // namespace reprise

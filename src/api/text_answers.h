@@ -2,22 +2,26 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/api_error.h"
-#include "api/bundle.h"
-#include "api/limits.h"
+#include "api/prepare.h"
 
 namespace reprise {
 
+struct TextAnswer {
+  std::string body = {};
+  std::vector<std::string> unknown = {};  // fields of the request that were ignored, for the log
+};
+
+// Errors of all three: of the request, 404 model_not_found among them; 400 for a template's no.
+
 // POST /tokenize: {"tokens":[1,2]}, with pieces {"tokens":[{"id":1,"piece":"a"}]}; a piece that is
-// not UTF-8 by itself is a list of its bytes. Errors: of the request; 400 for a template's no.
-ApiResult<std::string> tokenize_body(const Bundle& bundle, const Limits& limits,
-                                     std::string_view body);
+// not UTF-8 by itself is a list of its bytes.
+ApiResult<TextAnswer> tokenize_body(const PrepareContext& context, std::string_view body);
 // POST /detokenize: {"content":"..."}.
-ApiResult<std::string> detokenize_body(const Bundle& bundle, const Limits& limits,
-                                       std::string_view body);
-// POST /apply-template with a chat request: {"prompt":"..."}.
-ApiResult<std::string> apply_template_body(const Bundle& bundle, const Limits& limits,
-                                           std::string_view body);
+ApiResult<TextAnswer> detokenize_body(const PrepareContext& context, std::string_view body);
+// POST /apply-template with a chat request, which is checked like one: {"prompt":"..."}.
+ApiResult<TextAnswer> apply_template_body(const PrepareContext& context, std::string_view body);
 
 }  // namespace reprise

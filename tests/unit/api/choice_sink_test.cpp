@@ -203,6 +203,21 @@ TEST_F(ChoiceSinkTest, ThoughtsTextAndCalls) {
   EXPECT_LE(thoughts, 30);
 }
 
+// Grammars cannot keep an open object from repeating a name.
+TEST_F(ChoiceSinkTest, CallsThatRepeatANameAreCalls) {
+  Script script = tools();
+  script.parser.in_reasoning = false;
+  for (const bool are_constrained : {false, true}) {
+    script.parser.calls_are_constrained = are_constrained;
+    const ReadReply reply = run_both(script,
+                                     byte_tokens("<tool_call>\n{\"name\": \"get\", \"arguments\": "
+                                                 "{\"a\": 0, \"a\": 2}}\n</tool_call>"),
+                                     FinishReason::stop);
+    ASSERT_EQ(reply.first().calls.size(), 1u);
+    EXPECT_EQ(reply.first().finish_reason, "tool_calls");
+  }
+}
+
 TEST_F(ChoiceSinkTest, ThoughtsTextAndCallsAtEveryCut) {
   const std::string text = kCallReply;
   for (std::size_t cut = 1; cut < text.size(); cut++) {

@@ -169,6 +169,80 @@ TEST_F(GrammarConstraintTest, CallsOrAnAnswerByTheSchema) {
   EXPECT_EQ(refused.error().param, "response_format.json_schema.schema");
 }
 
+// A function that the client names is called once, as often as the model would repeat it.
+TEST_F(GrammarConstraintTest, ANamedFunctionIsCalledOnce) {
+  Tools tools;
+  tools.choice = ToolChoice::required;
+  tools.specs = {{"look", kSchema}};
+  const ReplyRules rules{
+      .format = {.format = ReplyFormat::hermes, .tokenizer = &bundle->tokenizer()},
+      .tools = &tools};
+  for (const bool is_named : {false, true}) {
+    tools.is_named = is_named;
+    const Constraints constraints = constrain(rules, 1);
+    ASSERT_NE(constraints[0], nullptr);
+    EXPECT_NE(write_reply(*constraints[0], 5).find("look"), std::string::npos);
+    ASSERT_TRUE(constraints[0]->compute_mask());
+    int others = 0;
+    for (TokenId id = 0; id < testing::kTinyVocabulary; id++) {
+      const bool ends = std::ranges::find(bundle->stop_ids(), id) != bundle->stop_ids().end();
+      others += !ends && allows(*constraints[0], id) ? 1 : 0;
+    }
+    EXPECT_EQ(others == 0, is_named) << others;
+  }
+}
+
+// `alternatives` objects of so many properties, each of its own name.
+JsonObject many_properties(int alternatives, int properties, const char* type) {
+  JsonArray objects;
+  for (int i = 0; i < alternatives; i++) {
+    JsonObject names;
+    for (int j = 0; j < properties; j++) {
+      names["p" + std::to_string(i) + "_" + std::to_string(j)] = JsonObject{{"type", type}};
+    }
+    objects.push_back(
+        JsonObject{{"type", "object"}, {"properties", names}, {"additionalProperties", false}});
+  }
+  return alternatives == 1 ? objects[0].get_object() : JsonObject{{"anyOf", objects}};
+}
+
+// Large, but what clients have: nothing of it may end in the middle of a reply.
+TEST_F(GrammarConstraintTest, LargeSchemasAreHeld) {
+  for (const JsonObject& schema :
+       {many_properties(1, 900, "string"), many_properties(1, 1000, "string"),
+        many_properties(30, 30, "integer")}) {
+    const ReplyRules rules{.format = {.tokenizer = &bundle->tokenizer()},
+                           .schema = &schema,
+                           .schema_param = "json_schema"};
+    const Constraints constraints = constrain(rules, 1);
+    ASSERT_NE(constraints[0], nullptr);
+    for (const char* text : {"{", "\"", "p"}) {
+      ASSERT_TRUE(constraints[0]->compute_mask());
+      std::optional<TokenId> id;
+      for (TokenId each = 0; each < testing::kTinyVocabulary; each++) {
+        const bool is_it = bundle->tokenizer().token_bytes(each) == text;
+        if (is_it && allows(*constraints[0], each)) id = each;
+      }
+      ASSERT_TRUE(id) << text;
+      ASSERT_TRUE(constraints[0]->advance(*id));
+    }
+    EXPECT_TRUE(constraints[0]->compute_mask());
+  }
+}
+
+// Too large for the matcher at its first steps: found before anything runs.
+TEST_F(GrammarConstraintTest, TooLargeSchemasAreRefusedAtOnce) {
+  const JsonObject schema = many_properties(60, 100, "integer");
+  const ReplyRules rules{.format = {.tokenizer = &bundle->tokenizer()},
+                         .schema = &schema,
+                         .schema_param = "json_schema"};
+  const auto refused = constrain_replies(bundle->grammars(), rules, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, 400);
+  EXPECT_EQ(refused.error().code, "invalid_value");
+  EXPECT_EQ(refused.error().param, "json_schema");
+}
+
 TEST_F(GrammarConstraintTest, NothingToHold) {
   Tools none;
   const Constraints constraints = constrain({.format = {}, .tools = &none}, 2);

@@ -33,6 +33,10 @@ TEST(ParseCompletion, Fields) {
   EXPECT_EQ(completion(completion_with(R"("logprobs":null)")).fields.top_logprobs, -1);
   EXPECT_TRUE(completion(completion_with(R"("echo":true)")).echo);
   EXPECT_EQ(completion(completion_with(R"("echo":true,"max_tokens":0)")).fields.max_tokens, 0);
+  completion(completion_with(R"("add_special_tokens":true)"));
+  const auto mixed = completion(R"({"prompt":["a",[1,2]]})").prompts;
+  ASSERT_EQ(mixed.size(), 2u);
+  EXPECT_EQ(std::get<Ids>(mixed[1]), (Ids{1, 2}));
   completion(completion_with(R"("best_of":1,"suffix":"","tools":[],"tool_choice":"auto",
       "parallel_tool_calls":false,"response_format":{"type":"text"},"n":128)"));
 }
@@ -62,11 +66,10 @@ TEST(ParseCompletion, Refuses) {
       {completion_with(R"("logprobs":true)"), kType, "logprobs"},
       {completion_with(R"("echo":1)"), kType, "echo"},
       {completion_with(R"("suffix":"end")"), kUnsupported, "suffix"},
-      {completion_with(R"("suffix":3)"), kType, "suffix"},
+      {completion_with(R"("suffix":3)"), kUnsupported, "suffix"},
       {completion_with(R"("best_of":2)"), kUnsupported, "best_of"},
-      {completion_with(R"("best_of":"2")"), kType, "best_of"},
+      {completion_with(R"("best_of":"2")"), kUnsupported, "best_of"},
       {completion_with(R"("n":129)"), kValue, "n"},
-      {R"({"prompt":["a","b","c"],"n":43})", kValue, "n"},
       {completion_with(R"("max_tokens":0)"), kValue, "max_tokens"},
       {completion_with(R"("max_tokens":-1,"echo":true)"), kValue, "max_tokens"},
       {completion_with(R"("max_tokens":3,"min_tokens":4)"), kValue, "min_tokens"},
@@ -76,6 +79,8 @@ TEST(ParseCompletion, Refuses) {
        "response_format"},
       {completion_with(R"("json_schema":{})"), kUnsupported, "json_schema"},
       {completion_with(R"("n_predict":3)"), kUnsupported, "n_predict"},
+      {completion_with(R"("add_special_tokens":false)"), kUnsupported, "add_special_tokens"},
+      {completion_with(R"("add_special_tokens":1)"), kType, "add_special_tokens"},
   });
   std::string many = R"({"prompt":["a")";
   for (int i = 0; i < 128; i++) many += ",\"a\"";
@@ -117,6 +122,7 @@ TEST(ParseLlama, Refuses) {
       {"{}", kMissing, "prompt"},
       {with(R"("n_predict":-2)"), kValue, "n_predict"},
       {with(R"("n_predict":0)"), kValue, "n_predict"},
+      {with(R"("max_tokens":0)"), kValue, "max_tokens"},
       {with(R"("n_predict":"5")"), kType, "n_predict"},
       {with(R"("n_predict":5,"max_tokens":6)"), kValue, "max_tokens"},
       {with(R"("n_probs":21)"), kValue, "n_probs"},
@@ -147,8 +153,8 @@ TEST(ParseTokenize, Bodies) {
   EXPECT_FALSE(least->add_special);
   EXPECT_TRUE(least->parse_special);
   const auto messages = parse_tokenize_request(R"({"messages":[{"role":"user","content":"hi"}]})");
-  ASSERT_TRUE(messages && messages->messages);
-  EXPECT_EQ(messages->messages->size(), 1u);
+  ASSERT_TRUE(messages && messages->chat);
+  EXPECT_EQ(messages->chat->messages.size(), 1u);
   expect_all_refused(
       parse_tokenize_request,
       {
@@ -163,9 +169,38 @@ TEST(ParseTokenize, Bodies) {
       });
 }
 
+TEST(ParseTokenize, MessagesWithWhatElseTheirPromptIsMadeOf) {
+  const std::string start = R"({"messages":[{"role":"user","content":"hi"}],)";
+  const auto request = parse_tokenize_request(
+      start + R"("model":"m","odd":1,"tools":[{"type":"function","function":{"name":"f"}}],)"
+              R"("chat_template_kwargs":{"a":1},"reasoning_effort":"low"})");
+  ASSERT_TRUE(request && request->chat);
+  EXPECT_EQ(request->model, "m");
+  EXPECT_EQ(request->unknown, std::vector<std::string>{"odd"});
+  EXPECT_EQ(request->chat->tools.definitions.size(), 1u);
+  EXPECT_EQ(request->chat->template_variables, (JsonObject{{"a", 1}}));
+  EXPECT_EQ(request->chat->reasoning_effort, "low");
+  expect_all_refused(
+      parse_tokenize_request,
+      {
+          {start + R"("tools":5})", kType, "tools"},
+          {start + R"("reasoning_effort":"most"})", kValue, "reasoning_effort"},
+          {start + R"("add_generation_prompt":false})", kUnsupported, "add_generation_prompt"},
+          {start + R"("chat_template":"x"})", kUnsupported, "chat_template"},
+          {start + R"("add_special":true})", kValue, "add_special"},
+          {start + R"("add_special_tokens":true})", kValue, "add_special_tokens"},
+          {start + R"("parse_special":false})", kValue, "parse_special"},
+          {R"({"content":"a","tools":[]})", kValue, "tools"},
+          {R"({"content":"a","reasoning_effort":"low"})", kValue, "reasoning_effort"},
+          {R"({"content":"a","return_token_strs":true})", kUnsupported, "return_token_strs"},
+      });
+}
+
 TEST(ParseDetokenize, Bodies) {
-  EXPECT_EQ(parse_detokenize_request(R"({"tokens":[3,1.0]})").value(), (Ids{3, 1}));
-  EXPECT_TRUE(parse_detokenize_request(R"({"tokens":[]})").value().empty());
+  EXPECT_EQ(parse_detokenize_request(R"({"tokens":[3,1.0]})")->tokens, (Ids{3, 1}));
+  EXPECT_TRUE(parse_detokenize_request(R"({"tokens":[]})")->tokens.empty());
+  EXPECT_EQ(parse_detokenize_request(R"({"tokens":[],"odd":1})")->unknown,
+            std::vector<std::string>{"odd"});
   expect_all_refused(parse_detokenize_request, {
                                                    {"{}", kMissing, "tokens"},
                                                    {R"({"tokens":"a"})", kType, "tokens"},

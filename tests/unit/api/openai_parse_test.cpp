@@ -123,6 +123,24 @@ TEST(ParseChat, ValuesThatAskForNothing) {
                              R"("echo":false)",
                              R"("ignore_eos":false)",
                              R"("skip_special_tokens":true)",
+                             R"("verbosity":"medium")",
+                             R"("top_n_sigma":-1)",
+                             R"("top_n_sigma":0.0)",
+                             R"("min_keep":0)",
+                             R"("t_max_predict_ms":0)",
+                             R"("reasoning_format":"auto")",
+                             R"("reasoning_format":"deepseek")",
+                             R"("n_indent":0)",
+                             R"("parse_tool_calls":true)",
+                             R"("add_special_tokens":false)",
+                             R"("return_tokens_as_token_ids":false)",
+                             R"("include_reasoning":true)",
+                             R"("separate_reasoning":true)",
+                             R"("smoothing_factor":0)",
+                             R"("sampler_order":[])",
+                             R"("temperature_last":false)",
+                             R"("thinking_budget_tokens":-1)",
+                             R"("best_of":1.0)",
                              R"("parallel_tool_calls":true)",
                              R"("metadata":{"a":"b"})",
                              R"("stop":[])",
@@ -136,6 +154,48 @@ TEST(ParseChat, ValuesThatAskForNothing) {
                              R"("logprobs":false)"}) {
     chat(chat_with(member));
   }
+}
+
+// What would be another answer than the client asked for.
+TEST(ParseChat, RefusesWhatItDoesNotHave) {
+  std::vector<BadRequest> table;
+  for (const char* member : {R"("verbosity":"high")",
+                             R"("top_n_sigma":1.5)",
+                             R"("min_keep":3)",
+                             R"("t_max_predict_ms":500)",
+                             R"("reasoning_format":"none")",
+                             R"("n_indent":2)",
+                             R"("parse_tool_calls":false)",
+                             R"("regex":"a+")",
+                             R"("ebnf":"root ::= x")",
+                             R"("structural_tag":{})",
+                             R"("add_special_tokens":true)",
+                             R"("logits_processors":["x"])",
+                             R"("prompt_embeds":"x")",
+                             R"("return_tokens_as_token_ids":true)",
+                             R"("logprob_token_ids":[1])",
+                             R"("include_reasoning":false)",
+                             R"("separate_reasoning":false)",
+                             R"("enable_thinking":true)",
+                             R"("thinking_budget_tokens":100)",
+                             R"("smoothing_factor":0.2)",
+                             R"("sampler_order":[6,0])",
+                             R"("temperature_last":true)",
+                             R"("best_of":"1")",
+                             R"("functions":{"a":1})",
+                             R"("response_format":{"type":"text"},"echo":1)"}) {
+    const std::string text = member;
+    const std::size_t name = text.find("echo") == std::string::npos ? 1 : text.find("echo");
+    table.push_back(
+        {chat_with(text), kUnsupported, text.substr(name, text.find('"', name) - name)});
+  }
+  expect_chat_refused(table);
+  const auto message_of = [](const std::string& member) {
+    return parse_chat_request(chat_with(member)).error().message;
+  };
+  EXPECT_EQ(message_of(R"("top_n_sigma":1)"),
+            "top_n_sigma: not supported, expected -1, 0 or no such field");
+  EXPECT_EQ(message_of(R"("regex":"a")"), "regex: not supported, expected no such field");
 }
 
 TEST(ParseChat, SeedsOfAllSizes) {
@@ -343,17 +403,17 @@ TEST(Parse, SchedulingAndCacheFields) {
 TEST(ParseChat, RefusesWhatWouldChangeTheAnswer) {
   expect_chat_refused({
       {chat_with(R"("functions":[{"name":"f"}])"), kUnsupported, "functions"},
-      {chat_with(R"("functions":"f")"), kType, "functions"},
+      {chat_with(R"("functions":"f")"), kUnsupported, "functions"},
       {chat_with(R"("function_call":"auto")"), kUnsupported, "function_call"},
       {chat_with(R"("function_call":{"name":"f"})"), kUnsupported, "function_call"},
       {chat_with(R"("audio":{"voice":"alloy"})"), kUnsupported, "audio"},
       {chat_with(R"("modalities":["text","audio"])"), kUnsupported, "modalities"},
-      {chat_with(R"("modalities":"text")"), kType, "modalities"},
+      {chat_with(R"("modalities":"text")"), kUnsupported, "modalities"},
       {chat_with(R"("guided_json":{})"), kUnsupported, "guided_json"},
       {chat_with(R"("structured_outputs":{"json":{}})"), kUnsupported, "structured_outputs"},
       {chat_with(R"("chat_template":"{{ x }}")"), kUnsupported, "chat_template"},
       {chat_with(R"("grammar":"root ::= x")"), kUnsupported, "grammar"},
-      {chat_with(R"("grammar":1)"), kType, "grammar"},
+      {chat_with(R"("grammar":1)"), kUnsupported, "grammar"},
       {chat_with(R"("echo":true)"), kUnsupported, "echo"},
       {chat_with(R"("best_of":2)"), kUnsupported, "best_of"},
       {chat_with(R"("suffix":"end")"), kUnsupported, "suffix"},

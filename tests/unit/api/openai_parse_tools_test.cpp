@@ -121,6 +121,16 @@ TEST(ParseTools, RefusesBadChoices) {
   });
 }
 
+// What the schema's member is called in what is found wrong with it later.
+TEST(ParseFormat, TheSchemasPlaceIsKnown) {
+  const auto name_of = [](const std::string& format) {
+    return chat(chat_with("\"response_format\":" + format)).names.schema;
+  };
+  EXPECT_EQ(name_of(R"({"type":"json_object","schema":{"a":1}})"), "response_format.schema");
+  EXPECT_EQ(name_of(R"({"type":"json_schema","json_schema":{"name":"n","schema":{}}})"),
+            "response_format.json_schema.schema");
+}
+
 TEST(ParseFormat, Schemas) {
   const auto schema_of = [](const std::string& format) {
     const auto schema = chat(chat_with("\"response_format\":" + format)).schema;
@@ -181,15 +191,6 @@ TEST(ParseFormat, ReasoningAndTemplateVariables) {
       {chat_with(R"("chat_template_kwargs":{"x":")" + std::string(70'000, 'x') + "\"}"), kValue,
        "chat_template_kwargs"},
   });
-}
-
-TEST(ParseTemplate, ReadsWhatAPromptIsMadeOf) {
-  const auto request = parse_template_request(chat_with(kTwoTools + R"(,"temperature":"ignored")"));
-  ASSERT_TRUE(request) << request.error().message;
-  EXPECT_EQ(request->messages.size(), 1u);
-  EXPECT_EQ(request->tools.definitions.size(), 2u);
-  EXPECT_FALSE(parse_template_request(R"({"messages":[]})"));
-  EXPECT_FALSE(parse_template_request(R"({})"));
 }
 
 }  // namespace

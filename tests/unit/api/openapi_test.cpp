@@ -104,7 +104,8 @@ TEST(OpenApi, EveryRowOfEveryTableIsThere) {
                             "id_slot", "cache_prompt", "repeat_penalty"}) {
     EXPECT_TRUE(has("LlamaCompletionRequest", field)) << field;
   }
-  for (const char* field : {"content", "messages", "add_special", "with_pieces"}) {
+  for (const char* field : {"content", "messages", "add_special", "with_pieces", "tools",
+                            "chat_template_kwargs", "reasoning_effort", "model"}) {
     EXPECT_TRUE(has("TokenizeRequest", field)) << field;
   }
   EXPECT_TRUE(has("DetokenizeRequest", "tokens"));
@@ -191,6 +192,14 @@ TEST(OpenApi, RoutesAreThoseOfTheServer) {
   for (int endpoint = 0; endpoint <= static_cast<int>(Endpoint::none); endpoint++) {
     EXPECT_TRUE(described.contains(static_cast<Endpoint>(endpoint)))
         << endpoint_name(static_cast<Endpoint>(endpoint));
+  }
+}
+
+TEST(OpenApi, OtherPathsOfEndpointsAreThereToo) {
+  const JsonObject paths = document().at("paths").as_object();
+  for (const char* path :
+       {"/chat/completions", "/completions", "/responses", "/models", "/v1/health"}) {
+    EXPECT_TRUE(paths.contains(path)) << path;
   }
 }
 

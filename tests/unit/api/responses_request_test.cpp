@@ -3,11 +3,13 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include "api/json_writer.h"
 #include "base/json.h"
 
 namespace reprise {
@@ -177,6 +179,59 @@ TEST(ResponsesRequest, OutputsMayBeParts) {
             "assistant[||c f{}] tool[|p|c f] ");
 }
 
+// As chat has them: an assistant's parts may be refusals, and are shown as such again.
+TEST(ResponsesRequest, AnAssistantMayHaveRefused) {
+  const std::string members =
+      R"("input":[{"role":"assistant","content":[{"type":"refusal","refusal":"No."},)"
+      R"({"type":"output_text","text":"Sorry."}]},{"role":"user","content":"x"}])";
+  EXPECT_EQ(shown(messages_of(members)), "assistant[|No.\nSorry.] user[|x] ");
+  JsonWriter json;
+  append_response_item(json, parsed(members).input[0]);
+  EXPECT_EQ(json.take(),
+            R"({"id":"","type":"message","role":"assistant","content":[)"
+            R"({"type":"refusal","refusal":"No."},{"type":"output_text","annotations":[],)"
+            R"("logprobs":[],"text":"Sorry."}],"status":"completed"})");
+  EXPECT_EQ(parse(R"("input":[{"role":"user","content":[{"type":"refusal","refusal":"n"}]}])")
+                .error()
+                .param,
+            "input[0].content[0].type");
+  EXPECT_EQ(parse(R"("input":[{"role":"assistant","content":[{"type":"refusal","text":"n"}]}])")
+                .error()
+                .param,
+            "input[0].content[0].refusal");
+}
+
+// Every response object shows these again, a stream's three times.
+TEST(ResponsesRequest, WhatIsShownAgainIsBounded) {
+  Limits limits;
+  limits.response_echo_bytes_max = 200;
+  const std::string filler(200, 'f');
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {R"("text":{"format":{"type":"text"},"more":")" + filler + "\"}", "text"},
+      {R"("text":{"format":{"type":"json_schema","name":"n","schema":{},"description":")" + filler +
+           "\"}}",
+       "text"},
+      {R"("tools":[{"type":"function","name":"f","description":")" + filler + "\"}]", "tools"},
+      {R"("tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f",)"
+       R"("more":")" +
+           filler + "\"}",
+       "tool_choice"}};
+  for (const auto& [members, param] : refused) {
+    const auto request = parse_responses_request(R"({"input":"x",)" + members + "}", limits);
+    ASSERT_FALSE(request) << members;
+    EXPECT_EQ(request.error().param, param) << members;
+    EXPECT_NE(request.error().message.find("at most 200"), std::string::npos)
+        << request.error().message;
+    EXPECT_TRUE(parse(R"("input":"x",)" + members)) << members;
+  }
+  EXPECT_EQ(parse(R"("input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{},)"
+                  R"("description":")" +
+                  std::string(Limits().schema_bytes_max + 1, 'd') + "\"}}")
+                .error()
+                .param,
+            "text.format.description");
+}
+
 TEST(ResponsesRequest, AnOutputNeedsItsCall) {
   const ResponsesRequest request =
       parsed(R"("input":[{"type":"function_call_output","call_id":"c","output":"o"}])");
@@ -303,7 +358,8 @@ TEST(ResponsesRequest, MetadataHasOpenAisBounds) {
   pairs.pop_back();
   EXPECT_TRUE(parse(R"("input":"x","metadata":{)" + pairs + "}"));
   EXPECT_FALSE(parse(R"("input":"x","metadata":{)" + pairs + R"(,"more":"v"})"));
-  const std::string umlauts(512, 'x');
+  std::string umlauts;  // of two bytes: characters count
+  for (int letter = 0; letter < 512; letter++) umlauts += "\u00FC";
   EXPECT_TRUE(parse(R"("input":"x","metadata":{"a":")" + umlauts + "\"}"));
   EXPECT_FALSE(parse(R"("input":"x","metadata":{"a":")" + umlauts + "x\"}"));
   EXPECT_TRUE(parse(R"("input":"x","metadata":{")" + std::string(64, 'k') + R"(":"v"})"));
@@ -318,6 +374,17 @@ TEST(ResponsesRequest, TheSchemaNamesEveryField) {
         "reasoning", "previous_response_id", "store", "stream", "metadata", "temperature"}) {
     EXPECT_TRUE(properties.contains(name)) << name;
   }
+}
+
+TEST(ResponsesRequest, TheSchemaOffersNothingThatIsRefused) {
+  const JsonObject schema = responses_request_schema({});
+  const JsonObject& properties = schema.at("properties").as_object();
+  for (const char* name : {"n", "return_progress", "return_token_ids"}) {
+    EXPECT_FALSE(properties.contains(name)) << name;
+  }
+  EXPECT_NE(to_json(properties.at("store")).find("boolean"), std::string::npos)
+      << "the field of this API, not chat's that is ignored";
+  EXPECT_NE(to_json(properties.at("metadata")).find("maxProperties"), std::string::npos);
 }
 
 }  // namespace

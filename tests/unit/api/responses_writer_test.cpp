@@ -130,8 +130,14 @@ class ResponsesWriterTest : public ApiTest {
 
   Reply run(const Feed& feed, bool stream) {
     Listener listener;
-    ResponsePlan own = plan;
-    own.stream = stream;
+    ResponsePlan own{.extras = plan.extras,
+                     .tenant = plan.tenant,
+                     .items = plan.items,
+                     .claim = {},
+                     .stream = stream,
+                     .max_output_tokens = {},
+                     .top_logprobs = plan.top_logprobs,
+                     .reasoning_effort = {}};
     const std::unique_ptr<ReplyWriter> writer = make_response_writer(
         std::move(own), {"0a", "model", 1700000000}, bundle->tokenizer(), store,
         ReplyOutlet(listener.channel, {}, *metrics, Endpoint::responses));
@@ -361,6 +367,12 @@ TEST_F(ResponsesWriterTest, LogprobsAreTheTexts) {
   EXPECT_EQ(logprobs[0].at("logprob").as_double(), -0.5);
   EXPECT_EQ(logprobs[0].at("top_logprobs").as_array().size(), 1U);
   EXPECT_TRUE(logprobs[0].at("bytes").is_array());
+  // They are in the kept body; to go on with the conversation nobody needs them.
+  EXPECT_NE(store.body("tenant", "resp_0a").value_or("").find("top_logprobs"), std::string::npos);
+  const std::vector<ResponseItem> items = store.conversation("tenant", "resp_0a").value();
+  for (const ResponseItem& item : items) EXPECT_EQ(item.logprobs, "");
+  ASSERT_TRUE(store.item("tenant", "msg_0a0001"));
+  EXPECT_LT(*store.item_bytes("tenant", "msg_0a0001"), 1000U);
 }
 
 TEST_F(ResponsesWriterTest, IsKeptBeforeTheClientKnowsOfTheEnd) {
@@ -422,6 +434,24 @@ TEST_F(ResponsesWriterTest, FailsInsideAStreamByAnEvent) {
   EXPECT_EQ(to_json(response.at("error")), R"({"code":"server_error","message":"too late"})");
   EXPECT_TRUE(response.at("usage").is_null());
   EXPECT_EQ(store.size(), 0U);
+}
+
+// Of what a grammar ran into: whose fault it is, and which field's.
+TEST_F(ResponsesWriterTest, AFailedResponseNamesTheField) {
+  const auto error_of = [&](const ApiError& error) {
+    const Reply reply = run(
+        [&](ReplyWriter& writer) {
+          writer.prompt_done(0, usage_of());
+          writer.delta(0, text("T"));
+          writer.fail(error);
+        },
+        true);
+    return to_json(events_of(reply.body).back().data.at("response").at("error"));
+  };
+  EXPECT_EQ(error_of({400, "invalid_value", "tools: too large", "tools"}),
+            R"({"code":"invalid_prompt","message":"tools: too large"})");
+  EXPECT_EQ(error_of({400, "invalid_value", "too large", "text.format.schema"}),
+            R"({"code":"invalid_prompt","message":"text.format.schema: too large"})");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST_F(EndpointsTest, PathsBelowResponsesAreOneSegment) {
     EXPECT_EQ(find_route("GET", path).error().status, 404) << path;
   }
   EXPECT_EQ(find_route("DELETE", "/v1/responses/a/input_items").error().status, 405);
-  EXPECT_EQ(allowed_methods("/v1/responses/a"), "GET, DELETE, OPTIONS");
+  EXPECT_EQ(allowed_methods("/v1/responses/a"), "GET, HEAD, DELETE, OPTIONS");
   EXPECT_EQ(find_route("GET", "/v1/models/org/name")->argument, "org/name");
 }
 
@@ -109,6 +109,42 @@ TEST_F(EndpointsTest, AppliedTemplate) {
   EXPECT_EQ(post("/apply-template", R"({"messages":[]})").head.status, 400);
 }
 
+// What changes a chat's prompt changes its tokens and its text too.
+TEST_F(EndpointsTest, TokensAndTextOfAChatWithTools) {
+  const std::string chat = R"({"messages":[{"role":"user","content":"tell"}],"tools":[{"type":)"
+                           R"("function","function":{"name":"get","description":"gets"}}])";
+  const JsonValue with_tools = post("/tokenize", chat + "}").json().at("tokens");
+  const JsonValue without = post("/tokenize", kChat).json().at("tokens");
+  EXPECT_GT(with_tools.as_array().size(), without.as_array().size());
+  const JsonValue reply =
+      post("/v1/chat/completions", chat + R"(,"max_tokens":1,"return_token_ids":true})").json();
+  EXPECT_EQ(to_json(reply.at("choices").at(0).at("prompt_token_ids")), to_json(with_tools));
+  const JsonValue text = post("/apply-template", chat + "}").json().at("prompt");
+  EXPECT_EQ(
+      to_json(
+          post("/detokenize", R"({"tokens":)" + to_json(with_tools) + "}").json().at("content")),
+      to_json(text));
+}
+
+TEST_F(EndpointsTest, TokensAndTextAreCheckedLikeChats) {
+  const std::string chat = R"({"messages":[{"role":"user","content":"tell"}],)";
+  for (const char* member :
+       {R"("model":"nope")", R"("add_generation_prompt":false)", R"("chat_template":"x")",
+        R"("continue_final_message":true)", R"("enable_thinking":false)",
+        R"("chat_template_kwargs":{"messages":1})", R"("reasoning_effort":"most")"}) {
+    const std::string body = chat + member + "}";
+    const Reply expected = post("/v1/chat/completions", body);
+    EXPECT_GE(expected.head.status, 400) << member;
+    for (const char* path : {"/apply-template", "/tokenize"}) {
+      const Reply reply = post(path, body);
+      EXPECT_EQ(reply.head.status, expected.head.status) << path << " " << member;
+      EXPECT_EQ(reply.body, expected.body) << path << " " << member;
+    }
+  }
+  EXPECT_EQ(post("/tokenize", R"({"content":"a","model":"nope"})").error_code(), "model_not_found");
+  EXPECT_EQ(post("/detokenize", R"({"tokens":[],"model":"nope"})").error_code(), "model_not_found");
+}
+
 TEST_F(EndpointsTest, ReadyAndProps) {
   EXPECT_EQ(ask("GET", "/ready").head.status, 200);
   const Reply reply = ask("GET", "/props");
@@ -143,7 +179,7 @@ TEST_F(EndpointsTest, OpenApiKnowsTheRoutes) {
   const Reply reply = ask("GET", "/openapi.json");
   const JsonValue document = reply.json();
   EXPECT_TRUE(std::string_view(document.at("openapi").as_string()).starts_with("3.1"));
-  EXPECT_EQ(document.at("paths").as_object().size(), 19u);
+  EXPECT_EQ(document.at("paths").as_object().size(), 24u);
   for (const RouteDescription& described : route_descriptions()) {
     std::string path(described.path);
     if (const std::size_t at = path.find("{id}"); at != std::string::npos) path.replace(at, 4, "x");

@@ -132,6 +132,71 @@ TEST_F(LimitsTest, TooManyMessages) {
   EXPECT_EQ(message_of(reply), "messages: got 4097 messages, expected at most 4096");
 }
 
+// A schema that outgrows the matcher in the middle of a reply is the client's, whole or streamed.
+TEST_F(LimitsTest, ASchemaThatIsTooLargeFurtherIn) {
+  std::string objects;
+  for (int i = 0; i < 60; i++) {
+    std::string names;
+    for (int j = 0; j < 100; j++) {
+      names += (j > 0 ? ",\"p" : "\"p") + std::to_string(i) + "_" + std::to_string(j) +
+               R"(":{"type":"integer"})";
+    }
+    objects += (i > 0 ? "," : "") + (R"({"type":"object","properties":{)" + names + "}}");
+  }
+  const std::string format =
+      R"(,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"s",)"
+      R"("schema":{"type":"object","additionalProperties":false,"required":["a"],)"
+      R"("properties":{"a":{"anyOf":[)" +
+      objects + "]}}}}}";
+  const Reply whole = chat(chat_body("hi", format));
+  EXPECT_EQ(whole.head.status, 400) << whole.body.substr(0, 300);
+  EXPECT_EQ(whole.error_code(), "invalid_value");
+  EXPECT_EQ(whole.json().at("error").at("param"), "response_format.json_schema.schema");
+  const Reply stream = chat(chat_body("hi", format + R"(,"stream":true)"));
+  EXPECT_NE(stream.body.find("\"code\":\"invalid_value\""), std::string::npos) << stream.body;
+  EXPECT_EQ(stream.body.find("[DONE]"), std::string::npos);
+}
+
+// Nobody can tell from a reply's id how many others there were, or guess theirs.
+TEST_F(LimitsTest, RepliesIdsAreDrawn) {
+  const auto digits = [&] {
+    const JsonValue reply = chat(chat_body("hi", R"(,"max_tokens":1)")).json();
+    const std::string id(reply.at("id").as_string());
+    EXPECT_EQ(id.size(), std::string("chatcmpl-").size() + 24) << id;
+    return id.substr(id.find('-') + 1);
+  };
+  const std::string first = digits(), second = digits();
+  EXPECT_NE(first.substr(0, 8), second.substr(0, 8));
+  EXPECT_NE(first.substr(8, 8), second.substr(8, 8));
+  EXPECT_NE(first.substr(16), second.substr(16));
+}
+
+TEST_F(LimitsTest, MorePromptsThanRunAndWait) {
+  EngineOptions options;
+  options.sequences_max = 2;
+  options.queue_max = 4;
+  start({}, options, {});
+  const Reply reply = complete(R"({"prompt":["a","a","a","a","a","a","a"],"max_tokens":1})");
+  EXPECT_EQ(reply.head.status, 400);
+  EXPECT_EQ(reply.json().at("error").at("param"), "prompt");
+  EXPECT_NE(message_of(reply).find("got 7 prompts, expected at most 6"), std::string::npos)
+      << message_of(reply);
+  EXPECT_EQ(complete(R"({"prompt":["a","a","a","a","a","a"],"max_tokens":1})").head.status, 200);
+}
+
+// There is no reply to leave room for: a text need not fit into the context.
+TEST_F(LimitsTest, TextsToTokenise) {
+  const auto tokenize = [&](std::size_t bytes) {
+    return ask("POST", "/tokenize", R"({"content":")" + std::string(bytes, 'e') + "\"}");
+  };
+  const Reply longer = tokenize(100'000);
+  EXPECT_EQ(longer.head.status, 200) << longer.body.substr(0, 300);
+  const Reply refused = tokenize((1 << 20) + 1);
+  EXPECT_EQ(refused.head.status, 400);
+  EXPECT_EQ(refused.error_code(), "invalid_value");
+  EXPECT_EQ(message_of(refused), "content: got a text of 1048577 bytes, expected at most 1048576");
+}
+
 // ---- queues
 // ---------------------------------------------------------------------------------------
 

@@ -79,6 +79,11 @@ TEST_F(LogTest, NothingThatAClientSays) {
          R"({"prompt":")" + marker + R"( and more","max_tokens":3,"odd":")" + marker + R"("})");
   }
   EXPECT_EQ(statuses, std::vector<int>(24, 200));
+  for (const char* path : {"/apply-template", "/tokenize"}) {
+    EXPECT_EQ(ask("POST", path, chat_body(R"(,"only_for_texts":1)"), key).head.status, 200) << path;
+  }
+  EXPECT_EQ(ask("POST", "/detokenize", R"({"tokens":[],"only_for_tokens":1})", key).head.status,
+            200);
   // What does not: the marker stands where the trouble is.
   for (const std::string& body :
        {"{\"" + marker, marker,
@@ -118,7 +123,9 @@ TEST_F(LogTest, NothingThatAClientSays) {
   EXPECT_EQ(text.find(marker), std::string::npos) << text;
   // The capture works: what requests were there is known, and the odd field's name once.
   EXPECT_NE(text.find("chatcmpl-"), std::string::npos) << text;
-  EXPECT_NE(text.find("unknown request field odd_field"), std::string::npos) << text;
+  for (const std::string field : {"odd_field", "only_for_texts", "only_for_tokens"}) {
+    EXPECT_NE(text.find("unknown request field " + field), std::string::npos) << text;
+  }
 }
 
 }  // namespace

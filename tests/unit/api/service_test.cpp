@@ -60,7 +60,7 @@ TEST_F(ServiceTest, WrongPathsAndMethods) {
   EXPECT_EQ(wrong.head.status, 405);
   EXPECT_EQ(wrong.header("allow"), "POST, OPTIONS");
   EXPECT_EQ(wrong.error_code(), "method_not_allowed");
-  EXPECT_EQ(ask("DELETE", "/v1/models").header("allow"), "GET, OPTIONS");
+  EXPECT_EQ(ask("DELETE", "/v1/models").header("allow"), "GET, HEAD, OPTIONS");
   EXPECT_EQ(ask("POST", "/v1/chat/completions", "x", {{"content-encoding", "gzip"}}).head.status,
             415);
 }
@@ -100,6 +100,56 @@ TEST_F(ServiceTest, Cors) {
   EXPECT_EQ(chat(chat_body("hi", R"(,"max_tokens":1)")).header("access-control-allow-origin"),
             "https://chat.example");
   EXPECT_EQ(chat("bad").header("access-control-allow-origin"), "https://chat.example");
+}
+
+// What openai-node sends from a page.
+TEST_F(ServiceTest, APreflightIsToldThatItsHeadersMayCome) {
+  ServiceOptions options;
+  options.allowed_origin = "https://chat.example";
+  start({}, {}, options);
+  const Reply preflight =
+      ask("OPTIONS", "/v1/chat/completions", "",
+          {{"origin", "https://chat.example"},
+           {"access-control-request-method", "POST"},
+           {"access-control-request-headers",
+            "authorization,content-type,x-stainless-lang,x-stainless-os,openai-organization"}});
+  EXPECT_EQ(preflight.head.status, 204);
+  EXPECT_EQ(preflight.header("access-control-allow-headers"),
+            "authorization, content-type, x-stainless-lang, x-stainless-os, openai-organization");
+  EXPECT_EQ(ask("OPTIONS", "/v1/models").header("access-control-allow-headers"),
+            "authorization, content-type");
+}
+
+// A simple POST needs no preflight: it is the request itself that must be refused.
+TEST_F(ServiceTest, WebPagesThatNobodyAllowedAreRefused) {
+  const auto page = [](const std::string& origin) {
+    return std::vector<std::pair<std::string, std::string>>{
+        {"host", "127.0.0.1:8080"}, {"origin", origin}, {"content-type", "text/plain"}};
+  };
+  const std::vector<std::pair<std::string, std::string>> requests = {
+      {"POST", "/v1/chat/completions"},
+      {"POST", "/v1/cache/reset"},
+      {"DELETE", "/v1/responses/a"},
+      {"GET", "/v1/models"},
+      {"OPTIONS", "/v1/models"},
+      {"GET", "/health"},
+      {"GET", "/nothing"}};
+  for (const auto& [method, path] : requests) {
+    const Reply refused = ask(method, path, "{}", page("https://evil.example"));
+    EXPECT_EQ(refused.head.status, 403) << path;
+    EXPECT_EQ(refused.error_code(), "origin_not_allowed") << path;
+    EXPECT_EQ(refused.header("access-control-allow-origin"), "(none)") << path;
+    EXPECT_NE(ask(method, path, "{}", page("http://127.0.0.1:8080")).head.status, 403) << path;
+  }
+  ServiceOptions options;
+  options.allowed_origin = "https://chat.example";
+  start({}, {}, options);
+  EXPECT_EQ(ask("POST", "/v1/cache/reset", "", page("https://evil.example")).head.status, 403);
+  EXPECT_EQ(ask("POST", "/v1/cache/reset", "", page("https://chat.example")).head.status, 200);
+  EXPECT_EQ(ask("POST", "/v1/cache/reset").head.status, 200);  // no browser
+  options.allowed_origin = "*";
+  start({}, {}, options);
+  EXPECT_EQ(ask("POST", "/v1/cache/reset", "", page("https://evil.example")).head.status, 200);
 }
 
 TEST_F(ServiceTest, ChatReply) {
@@ -469,6 +519,8 @@ TEST_F(ServiceTest, ErrorReplyForTheConnection) {
   EXPECT_EQ(head.headers, cors);
   EXPECT_EQ(body, R"({"error":{"message":"got 17, expected 16","type":"invalid_request_error",)"
                   R"("param":null,"code":"body_too_large"}})");
+  ReplyHead busy = service->error_reply(503, "overloaded", "too many at once", body);
+  EXPECT_EQ(busy.headers.back(), (std::pair<std::string, std::string>{"retry-after", "1"}));
 }
 
 }  // namespace
