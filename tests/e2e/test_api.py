@@ -137,11 +137,17 @@ def test_cors_preflight(servers):
     request = urllib.request.Request(
         server.url + "/v1/chat/completions",
         method="OPTIONS",
-        headers={"Origin": "http://a", "Access-Control-Request-Method": "POST"},
+        headers={
+            "Origin": "http://a",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,x-stainless-lang",
+        },
     )
     with urllib.request.urlopen(request, timeout=30) as reply:
         assert reply.status == 204
         assert reply.headers["Access-Control-Allow-Origin"] == "*"
+        allowed = reply.headers["Access-Control-Allow-Headers"]
+        assert allowed == "authorization, x-stainless-lang"
 
 
 def test_resident_memory_before_the_first_request(servers, model):

@@ -25,6 +25,10 @@ WEATHER = {
 }
 
 
+BAD = {"type": "object", "properties": {"a": {"type": 7}}}
+FORMAT = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+
+
 class Answer(BaseModel):
     count: int
     is_red: bool
@@ -273,6 +277,40 @@ def test_references_to_kept_items(server):
     assert raised.value.param == "input[0].id"
 
 
+# Ids that came twice would lead a client that pages by them around for ever.
+def test_paging_always_ends(server):
+    named = [{"role": "user", "id": f"msg_{place}", "content": "One"} for place in range(3)]
+    response = create(server, named)
+    again = create(server, "Two", previous_response_id=response.id)
+    for order, limit in (("asc", 1), ("asc", 2), ("desc", 2)):
+        pages = server.client.responses.input_items.list(again.id, order=order, limit=limit)
+        ids = [item.id for item, _ in zip(pages, range(20))]
+        assert len(ids) == len(set(ids)) == 5
+    for twice, previous in ((named + named[:1], None), (named[:1], response.id)):
+        body = {"input": twice, "previous_response_id": previous}
+        status, error = post(server, body)
+        assert status == 400 and "duplicate item" in error["message"], error
+        assert error["param"] == f"input[{len(twice) - 1}].id"
+
+
+def test_many_references_to_one_item_are_refused(server):
+    first = create(server, "One")
+    references = [{"type": "item_reference", "id": first.output[0].id}] * 400
+    for store in (True, False):
+        status, error = post(server, {"input": references, "store": store})
+        assert (status, error["param"]) == (400, "input[1].id"), error
+
+
+def test_an_assistants_refusal_is_accepted_back(server):
+    refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    message = {"role": "user", "content": "Two"}
+    response = create(server, [refusal, message])
+    said = create(server, [{"role": "assistant", "content": "No."}, message])
+    assert response.output_text == said.output_text
+    items = list(server.client.responses.input_items.list(response.id, order="asc"))
+    assert items[0].content[0].type == "refusal" and items[0].content[0].refusal == "No."
+
+
 def test_foreign_thoughts_are_accepted_back(server):
     thoughts = {
         "type": "reasoning",
@@ -353,6 +391,9 @@ def test_logprobs_are_chats(server):
         ({"input": "x", "text": {"format": {"type": "json_schema"}}}, None),
         ({"input": "x", "max_tokens": 5}, "max_tokens"),
         ({"input": words(100_000, seed=3)}, "input"),
+        ({"input": "x", "tools": [{**WEATHER, "parameters": BAD}]}, "tools[0].parameters"),
+        ({"input": "x", "text": {"format": {**FORMAT, "schema": BAD}}}, "text.format.schema"),
+        ({"input": "x", "text": {"format": {**FORMAT, "x": "y" * (1 << 20)}}}, "text"),
     ],
 )
 def test_errors_name_the_field(server, body, param):
