@@ -94,14 +94,19 @@ ApiError refused_rules(GrammarCompiler& compiler, const ReplyRules& rules, const
         compile(compiler, rules.format, json_grammar(rules.format, *rules.schema));
     if (!alone) return refused_grammar(alone.error(), schema_param);
   }
+  const std::vector<ToolSpec>& specs = rules.tools->specs;
+  const auto lark_of = [&](const ToolSpec& spec) {
+    return tool_grammar(rules.format, std::span(&spec, 1), rules.tools->choice, false);
+  };
+  for (const ToolSpec& spec : specs) {  // cheap
+    const Result<std::string> alone = lark_of(spec);
+    if (!alone) return refused_grammar(alone.error(), parameters_path(rules, spec.name));
+  }
   // Each may take the compiler to its limits, while others' requests wait.
-  constexpr std::size_t kLargeToolsMax = 16;
-  const bool is_long = rules.tools->specs.size() > kLargeToolsMax;
-  if (error.code == Errc::exhausted && is_long) return refused_grammar(error, "tools");
-  for (const ToolSpec& spec : rules.tools->specs) {
-    const Result<GrammarMatcher> alone =
-        compile(compiler, rules.format,
-                tool_grammar(rules.format, std::span(&spec, 1), rules.tools->choice, false));
+  constexpr std::size_t kCompiledToolsMax = 16;
+  if (specs.size() > kCompiledToolsMax) return refused_grammar(error, "tools");
+  for (const ToolSpec& spec : specs) {
+    const Result<GrammarMatcher> alone = compile(compiler, rules.format, lark_of(spec));
     if (!alone) return refused_grammar(alone.error(), parameters_path(rules, spec.name));
   }
   return refused_grammar(error, "tools");

@@ -121,8 +121,10 @@ class PatternScanner {
         while (is_name_letter(peek(size))) size++;
         if (peek(size) == '>') size++;
       } else {
-        const bool is_look = name > 0 || peek(2) == '=' || peek(2) == '!';
-        return refuse(is_look ? "look-around" : "a group's flag");
+        const char kind = peek(name == 3 ? 3 : 2);  // behind "(?<" or "(?"
+        if (kind == '=' || kind == '!') return refuse("look-around");
+        if (name == 0 && std::string_view("-imsux").contains(kind)) return refuse("a group's flag");
+        return refuse(Errc::invalid_argument, "\"(?\" without a group's kind");
       }
     }
     if (has_anchor_.size() == kGroupsDepthMax) {

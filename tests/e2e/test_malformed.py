@@ -127,7 +127,9 @@ def test_hostile_patterns(server, pattern):
     parameters = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
     tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
     status, reply = ask(server, CHAT, {**BASES[CHAT], "tools": [tool], "tool_choice": "required"})
-    assert status == 400 and reply["error"]["param"].startswith("tools"), reply
+    # Tools stand in the prompt: one as long as this never gets to its grammar.
+    too_long = reply["error"]["code"] == "context_length_exceeded" and len(pattern) > 1000
+    assert status == 400 and (too_long or reply["error"]["param"].startswith("tools")), reply
     expect_alive(server)
     status, reply = ask(server, LLAMA, {**BASES[LLAMA], "json_schema": schema})
     assert status == 400, reply

@@ -193,6 +193,8 @@ TEST_F(JsonSchema, RefusesPatternsThatMeanAnotherThing) {
       {"(?i:a)", no, "a group's flag"},
       {"(?=a)", no, "look-around"},
       {"(?<!a)b", no, "look-around"},
+      {"(?<", wrong, "without a group's kind"},
+      {"a(?", wrong, "without a group's kind"},
       {"(?<stop>a)b", no, "a group named stop"},
       {R"(^a\z)", no, R"(the escape "\z")"},
       {R"(\Aa)", no, R"(the escape "\A")"},
