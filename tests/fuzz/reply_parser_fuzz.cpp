@@ -45,7 +45,7 @@ void exercise(ReplyFormat format, const ReplyParserOptions& options,
     CHECK(options.has_tools && (call.name == "get" || call.name == "f.g"));
     read += call.arguments.size();
     if (options.calls_are_constrained) continue;
-    const auto arguments = parse_json(call.arguments);
+    const auto arguments = parse_json(call.arguments, kCallLimits);
     CHECK(arguments && arguments->is_object());
   }
   CHECK(read <= 7 * written);  // a byte may need six as a JSON escape
