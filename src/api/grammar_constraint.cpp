@@ -67,8 +67,8 @@ Result<GrammarMatcher> compile(GrammarCompiler& compiler, const ReplyGrammarOpti
   return matcher;
 }
 
-bool may_call(const Tools* tools) {
-  return tools != nullptr && !tools->specs.empty() && tools->choice != ToolChoice::none;
+bool may_call(const ReplyRules& rules) {
+  return rules.tools != nullptr && reprise::may_call(*rules.tools);
 }
 
 // Where the function stands among the request's tools.
@@ -88,7 +88,7 @@ std::string parameters_path(const ReplyRules& rules, std::string_view name) {
 // The error of all together names none: the first that alone gives one is at fault.
 ApiError refused_rules(GrammarCompiler& compiler, const ReplyRules& rules, const Error& error) {
   const std::string schema_param(rules.schema_param);
-  if (!may_call(rules.tools)) return refused_grammar(error, schema_param);
+  if (!may_call(rules)) return refused_grammar(error, schema_param);
   if (rules.schema != nullptr) {
     const Result<GrammarMatcher> alone =
         compile(compiler, rules.format, json_grammar(rules.format, *rules.schema));
@@ -113,13 +113,17 @@ ApiError refused_rules(GrammarCompiler& compiler, const ReplyRules& rules, const
 }
 
 Result<std::string> grammar_of(const ReplyRules& rules) {
-  if (!may_call(rules.tools)) return json_grammar(rules.format, *rules.schema);
+  if (!may_call(rules)) return json_grammar(rules.format, *rules.schema);
   const Tools& tools = *rules.tools;
   const bool parallel = tools.parallel && !tools.is_named;
   return tool_grammar(rules.format, tools.specs, tools.choice, parallel, rules.schema);
 }
 
 }  // namespace
+
+bool may_call(const Tools& tools) {
+  return tools.choice != ToolChoice::none && !tools.specs.empty();
+}
 
 std::unexpected<Error> GrammarConstraint::named(const Error& error) const {
   return fail(Errc::invalid_argument, fmt::format("{}: {}", param_, error.message), param_);
@@ -141,8 +145,8 @@ Result<bool> GrammarConstraint::advance(TokenId token) {
 ApiResult<Constraints> constrain_replies(GrammarCompiler& compiler, const ReplyRules& rules,
                                          std::size_t count) {
   Constraints constraints(count);
-  if (!may_call(rules.tools) && rules.schema == nullptr) return constraints;
-  const std::string param = may_call(rules.tools) ? "tools" : std::string(rules.schema_param);
+  if (!may_call(rules) && rules.schema == nullptr) return constraints;
+  const std::string param = may_call(rules) ? "tools" : std::string(rules.schema_param);
   const Result<std::string> lark = grammar_of(rules);
   const Result<GrammarMatcher> matcher = compile(compiler, rules.format, lark);
   if (!matcher) return std::unexpected(refused_rules(compiler, rules, matcher.error()));

@@ -35,6 +35,9 @@ class GrammarConstraint final : public TokenConstraint {
   std::string param_;
 };
 
+// Whether a reply may call one of them.
+bool may_call(const Tools& tools);
+
 // What a reply is held to: calls, an answer by the schema, or with both one of the two. Without a
 // schema and callable tools: nothing.
 struct ReplyRules {

@@ -52,12 +52,7 @@ std::string format_llama_reply(const ReplyPlan& plan, std::size_t index, std::st
   return json.end_object().take();
 }
 
-std::string llama_settings(const GenerationFields& fields, Position max_tokens) {
-  const SamplingParams& sampling = fields.sampling;
-  JsonWriter json;
-  json.begin_object();
-  json.key("n_predict").integer(max_tokens);
-  json.key("seed").integer(sampling.seed);
+void append_llama_sampling(JsonWriter& json, const SamplingParams& sampling) {
   json.key("temperature").number(sampling.temperature);
   json.key("top_k").integer(sampling.top_k);
   json.key("top_p").number(sampling.top_p);
@@ -73,6 +68,15 @@ std::string llama_settings(const GenerationFields& fields, Position max_tokens) 
   json.key("dry_base").number(sampling.dry.base);
   json.key("dry_allowed_length").integer(sampling.dry.allowed_length);
   json.key("dry_penalty_last_n").integer(sampling.dry.window);
+}
+
+std::string llama_settings(const GenerationFields& fields, Position max_tokens) {
+  const SamplingParams& sampling = fields.sampling;
+  JsonWriter json;
+  json.begin_object();
+  json.key("n_predict").integer(max_tokens);
+  json.key("seed").integer(sampling.seed);
+  append_llama_sampling(json, sampling);
   json.key("stop").begin_array();
   for (const std::string& stop : fields.stop) json.text(stop);
   json.end_array();

@@ -21,6 +21,9 @@ std::string format_llama_reply(const ReplyPlan& plan, std::size_t index, std::st
 // "generation_settings": what the request asked for, by llama-server's names.
 std::string llama_settings(const GenerationFields& fields, Position max_tokens);
 
+// The sampling parameters among them, as members of the object that is being written.
+void append_llama_sampling(JsonWriter& json, const SamplingParams& sampling);
+
 // "timings": {...}, member and all: prompt_n counts what was forwarded, cache_n what was not.
 void append_llama_timings(JsonWriter& json, const ChoiceEnd& end);
 

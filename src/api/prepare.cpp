@@ -189,10 +189,6 @@ ApiResult<PreparedGeneration> finish(const PrepareContext& context, const ReplyR
   return prepared;
 }
 
-bool may_call(const Tools& tools) {
-  return tools.choice != ToolChoice::none && !tools.specs.empty();
-}
-
 // How replies to this prompt are to be read.
 ReplyReading chat_reading(const ReplyStyle& style, const Tools& tools, Thoughts thoughts) {
   ReplyReading reading;

@@ -5,7 +5,7 @@
 
 #include "api/bundle.h"
 #include "api/json_writer.h"
-#include "engine/sampling.h"
+#include "api/llama_format.h"
 
 namespace reprise {
 namespace {
@@ -16,26 +16,11 @@ std::string_view special_text(const Tokenizer& tokenizer, std::optional<TokenId>
 
 // What a request gets that names nothing.
 void append_default_settings(JsonWriter& json, Position context_length) {
-  const SamplingParams sampling;
   json.begin_object();
   json.key("n_ctx").integer(context_length);
   json.key("params").begin_object();
   json.key("n_predict").integer(-1);
-  json.key("temperature").number(sampling.temperature);
-  json.key("top_k").integer(sampling.top_k);
-  json.key("top_p").number(sampling.top_p);
-  json.key("min_p").number(sampling.min_p);
-  json.key("typical_p").number(sampling.typical_p);
-  json.key("xtc_probability").number(sampling.xtc_probability);
-  json.key("xtc_threshold").number(sampling.xtc_threshold);
-  json.key("repeat_penalty").number(sampling.repetition_penalty);
-  json.key("repeat_last_n").integer(sampling.repetition_window);
-  json.key("presence_penalty").number(sampling.presence_penalty);
-  json.key("frequency_penalty").number(sampling.frequency_penalty);
-  json.key("dry_multiplier").number(sampling.dry.multiplier);
-  json.key("dry_base").number(sampling.dry.base);
-  json.key("dry_allowed_length").integer(sampling.dry.allowed_length);
-  json.key("dry_penalty_last_n").integer(sampling.dry.window);
+  append_llama_sampling(json, SamplingParams());
   json.end_object().end_object();
 }
 

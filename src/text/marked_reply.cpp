@@ -89,6 +89,18 @@ void MarkedReply::flush_marker(Parts& parts) {
   write(std::exchange(partial_, {}), parts);
 }
 
+bool MarkedReply::on_call_marker(std::string_view marker, std::string_view opening,
+                                 std::string_view closing) {
+  if (!options_.has_tools) return false;
+  if (marker == opening) {
+    begin_call(marker);
+    return true;
+  }
+  if (marker != closing || !after_call()) return false;
+  drop_held();
+  return true;
+}
+
 void MarkedReply::begin_call(std::string_view raw) {
   reader_ = make_reader();
   raw_ = raw;

@@ -45,6 +45,8 @@ class MarkedReply : public ReplyParser {
 
   // The bytes that follow belong to a call that began with `raw`.
   void begin_call(std::string_view raw);
+  // What a mark means where calls stand between an opening and a closing one: whether it is either.
+  bool on_call_marker(std::string_view marker, std::string_view opening, std::string_view closing);
   void begin_thoughts(Parts& parts);
   void end_thoughts(Parts& parts);
   void begin_segment(Kind kind, Parts& parts);  // verbatim up to here

@@ -29,14 +29,7 @@ class Gemma4Parser : public MarkedReply {
       begin_thoughts(parts);
       return true;
     }
-    if (!options().has_tools) return false;
-    if (marker == kCall) {
-      begin_call(marker);
-      return true;
-    }
-    if (marker != kCallEnd || !after_call()) return false;
-    drop_held();
-    return true;
+    return on_call_marker(marker, kCall, kCallEnd);
   }
 
   bool is_part_of_calls(std::string_view spelling) const override { return spelling == "<|\"|>"; }

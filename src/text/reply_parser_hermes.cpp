@@ -25,14 +25,7 @@ class HermesParser : public MarkedReply {
       end_thoughts(parts);
       return true;
     }
-    if (!options().has_tools) return false;
-    if (marker == kCall) {
-      begin_call(marker);
-      return true;
-    }
-    if (marker != kCallEnd || !after_call()) return false;
-    drop_held();
-    return true;
+    return on_call_marker(marker, kCall, kCallEnd);
   }
 
   std::unique_ptr<CallReader> make_reader() override {
