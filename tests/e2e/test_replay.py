@@ -2,6 +2,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from raw import post
 from texts import SYSTEM, words
 
 
@@ -100,3 +101,57 @@ def test_threads_kernels_and_chunks_do_not_matter(servers, model, cold, flags):
     assert servers.get(model, *flags).complete(prompt, max_tokens=8) == cold.complete(
         prompt, max_tokens=8
     )
+
+
+CHAT, COMPLETIONS, LLAMA = "/v1/chat/completions", "/v1/completions", "/completion"
+SCHEMA = {
+    "type": "object",
+    "properties": {"boat": {"type": "string", "maxLength": 12}, "crew": {"type": "integer"}},
+    "required": ["boat", "crew"],
+    "additionalProperties": False,
+}
+TOOL = {"type": "function", "function": {"name": "moor", "parameters": SCHEMA}}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "boat", "schema": SCHEMA}}
+PENALTIES = {
+    "repetition_penalty": 1.2,
+    "frequency_penalty": 0.5,
+    "presence_penalty": 0.5,
+    "dry_multiplier": 0.8,
+    "logit_bias": {"17": 3, "100": -100},
+}
+FILTERS = {"top_k": 60, "typical_p": 0.9, "min_p": 0.01, "xtc_probability": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("path", "extra"),
+    [
+        (CHAT, {"response_format": FORMAT, "logprobs": True, "top_logprobs": 3}),
+        (CHAT, {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False}),
+        (CHAT, {"tools": [TOOL], "n": 2}),
+        (CHAT, {**PENALTIES, **FILTERS, "n": 3, "logprobs": True}),
+        (CHAT, {"min_tokens": 20, "ignore_eos": True, "stop": ["zz"]}),
+        (COMPLETIONS, {"echo": True, "logprobs": 2, "n": 2}),
+        (COMPLETIONS, {**PENALTIES, "stop_token_ids": [5]}),
+        (LLAMA, {"json_schema": SCHEMA, "n_probs": 2}),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else value.rsplit("/", 1)[-1],
+)
+def test_every_way_of_asking_is_the_same_warm_and_cold(warm, cold, path, extra):
+    text = words(120, seed=31)
+    limit = "n_predict" if path == LLAMA else "max_tokens"
+    body = {limit: 30, "temperature": 0.9, "seed": 7, **extra}
+    body |= {"messages": [{"role": "user", "content": text}]} if path == CHAT else {"prompt": text}
+
+    def answer(server):
+        status, reply = post(server, path, body)
+        assert status == 200, reply
+        if path == LLAMA:  # the cache's own numbers and times apart
+            return {k: v for k, v in reply.items() if k not in ("tokens_cached", "timings")}
+        for choice in reply["choices"]:
+            for call in choice.get("message", {}).get("tool_calls", []):
+                del call["id"]  # drawn for each reply
+        return reply["choices"]
+
+    first = answer(warm)
+    assert answer(warm) == first
+    assert answer(cold) == first
