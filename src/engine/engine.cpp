@@ -97,7 +97,7 @@ void Engine::State::settle() {
 
 void Engine::State::handle(Inbox::Notes notes) {
   for (Inbox::Submission& submission : notes.submissions) {
-    scheduler.accept(submission.id, std::move(submission.request), submission.at);
+    scheduler.accept(submission.first, std::move(submission.requests), submission.at);
   }
   for (const RequestId id : notes.cancellations) scheduler.cancel(id);
   if (notes.cancel_all || notes.stop) scheduler.cancel_all();

@@ -79,7 +79,8 @@ class Engine {
   // sink is never called.
   Result<RequestId> submit(GenerationRequest request);
   // All of them or none: a prompt's choices, a list of prompts. The queue's bound counts them
-  // together. They begin in one step; where they begin alike, that is forwarded once.
+  // together. They begin in one step; where they begin alike, that is forwarded once, whether they
+  // use the prompt cache or not.
   Result<std::vector<RequestId>> submit_all(std::vector<GenerationRequest> requests);
 
   // Any thread: the request ends as cancelled at the next step; unknown or ended ids are ignored.

@@ -45,14 +45,14 @@ Result<std::vector<RequestId>> Inbox::submit_all(std::vector<GenerationRequest> 
         fmt::format("{} requests are running or waiting, the queue holds {} in all{}", requests_,
                     requests_max_, more));
   }
-  const EngineClock::time_point now = EngineClock::now();
   std::vector<RequestId> ids;
-  for (GenerationRequest& request : requests) {
+  for (const GenerationRequest& request : requests) {
     requests_++;
     requests_by_tenant_[request.scope.tenant]++;
     ids.push_back(RequestId{++last_id_});
-    notes_.submissions.push_back({ids.back(), std::move(request), now});
   }
+  if (ids.empty()) return ids;
+  notes_.submissions.push_back({ids.front(), std::move(requests), EngineClock::now()});
   note_arrived_.notify_one();
   return ids;
 }

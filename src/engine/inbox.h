@@ -22,9 +22,10 @@ class Inbox {
   // each tenant beyond: a key whose requests fill the queue keeps nobody else out.
   explicit Inbox(std::size_t requests_max) : requests_max_(requests_max) {}
 
+  // Requests that were submitted together; their ids follow one another.
   struct Submission {
-    RequestId id;
-    GenerationRequest request;
+    RequestId first;
+    std::vector<GenerationRequest> requests;
     EngineClock::time_point at;
   };
   template <class Answer>

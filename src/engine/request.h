@@ -116,10 +116,11 @@ struct GenerationRequest {
   std::unique_ptr<TokenConstraint> constraint;  // null: none
   int top_logprobs = -1;                        // -1: no logprobs
   // The same of the prompt's tokens, from the second on. Then all of the prompt is forwarded:
-  // cached prefixes have no logits (MissReason::disabled; it is published as any other).
+  // cached prefixes have no logits (MissReason::disabled; it is published as any other). Once for
+  // all of those submitted together that ask the same of the same prompt.
   int prompt_logprobs = -1;
   CacheScope scope;         // tenant and part of the prompt cache (law L8)
-  bool use_cache = true;    // false: neither read nor written
+  bool use_cache = true;    // false: the prompt cache is neither read nor written
   std::int64_t pin_ms = 0;  // keep the conversation so long after its end (PromptCache::pin)
   Priority priority = Priority::normal;
   std::int64_t timeout_ms = 0;  // from acceptance to the end; 0: none

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "base/check.h"
 #include "base/clock.h"
 
@@ -15,6 +17,11 @@ namespace {
 PromptCacheOptions with_words(PromptCacheOptions options, const Model& model) {
   if (options.words.family.empty()) options.words = model.snapshot_words();
   return options;
+}
+
+// Of sequences that run at the same time: nothing to take out, to wait for or to look back at.
+PromptCacheOptions sibling_options() {
+  return {.needs_snapshots = false, .min_prefix = 1, .ghosts_per_salt = 0, .idle_salts_max = 1};
 }
 
 // Rows of a step whose logits are wanted for the prompt's own tokens: a large vocabulary's logits
@@ -33,6 +40,7 @@ Scheduler::Scheduler(const Model& model, const kernels::KernelTable& kernels, Th
       vocabulary_(static_cast<std::size_t>(model.config().vocabulary)),
       pages_(model.config().kv_layout(options.kv_type), options.kv_budget_bytes),
       prompt_cache_(pages_, with_words(options.cache, model), unix_milliseconds),
+      sibling_cache_(pages_, sibling_options(), unix_milliseconds),
       decoder_(model, kernels, pool,
                options.prefill_rows_max + options.sequences_max + draft_rows_max(options),
                options.sequences_max + draft_rows_max(options) + kPromptLogitRows),
@@ -61,18 +69,41 @@ void Scheduler::step() {
   }
 }
 
-void Scheduler::accept(RequestId id, GenerationRequest request, EngineClock::time_point at) {
-  stats_.requests++;
-  stats_.prompt_tokens += request.prompt.size();
-  shares_.enter(request.scope.tenant);
-  waiting_.push_back(std::make_unique<Sequence>(id, std::move(request), pages_, at));
-  Sequence& sequence = *waiting_.back();
-  sequence.uses_prompt_cache = options_.cache.enabled && sequence.request().use_cache;
+void Scheduler::accept(RequestId first, std::vector<GenerationRequest> requests,
+                       EngineClock::time_point at) {
+  const bool has_siblings = requests.size() > 1;
+  for (std::size_t index = 0; index < requests.size(); index++) {
+    GenerationRequest& request = requests[index];
+    stats_.requests++;
+    stats_.prompt_tokens += request.prompt.size();
+    shares_.enter(request.scope.tenant);
+    const RequestId id{static_cast<std::uint64_t>(first) + index};
+    waiting_.push_back(std::make_unique<Sequence>(id, first, std::move(request), pages_, at));
+    choose_prefixes(*waiting_.back(), has_siblings);
+  }
+}
+
+void Scheduler::choose_prefixes(Sequence& sequence, bool has_siblings) {
+  const GenerationRequest& request = sequence.request();
+  sequence.scope = request.scope;
+  if (!options_.cache.enabled || !request.use_cache) {
+    sequence.no_prompt_cache = MissReason::disabled;
+  } else if (prompt_cache_.refuses_mode()) {
+    sequence.no_prompt_cache = MissReason::mode_refused;
+  }
+  if (!sequence.no_prompt_cache) {
+    sequence.prefixes = &prompt_cache_;
+  } else if (has_siblings) {
+    sequence.prefixes = &sibling_cache_;
+    const auto number = static_cast<std::uint64_t>(sequence.submission());
+    sequence.scope.salt = fmt::format("{}", number);
+    siblings_[sequence.submission()]++;
+  }
 }
 
 void Scheduler::match_prefixes() {
   for (const std::unique_ptr<Sequence>& sequence : running_) {
-    if (sequence->is_decoding() || !sequence->uses_prompt_cache) continue;
+    if (sequence->is_decoding() || sequence->prefixes == nullptr) continue;
     if (!sequence->is_restore_refused) match_prefix(*sequence);
   }
 }
@@ -83,10 +114,11 @@ void Scheduler::match_prefix(Sequence& sequence) {
     sequence.match = {.miss = MissReason::disabled};
     return;
   }
-  const CacheScope& scope = sequence.request().scope;
-  PromptCache::Match match = prompt_cache_.match(scope, sequence.tokens(), sequence.skippable());
+  const CacheScope& scope = sequence.scope;
+  PromptCache& prefixes = *sequence.prefixes;
+  PromptCache::Match match = prefixes.match(scope, sequence.tokens(), sequence.skippable());
   if (match.length > sequence.offset()) {
-    if (prompt_cache_.restore(scope, sequence.tokens(), match, sequence.cache, sequence.path)) {
+    if (prefixes.restore(scope, sequence.tokens(), match, sequence.cache, sequence.path)) {
       sequence.restored = match.length;
     } else {
       match.length = 0;
@@ -115,12 +147,7 @@ std::vector<Scheduler::PlannedRows> Scheduler::plan() const {
                          .is_decoding = sequence.is_decoding(),
                          .tenant = all[index].tenant};
     if (planned.is_decoding) decode_rows++;
-    if (sequence.uses_prompt_cache && !sequence.judges_prompt()) {
-      const auto same_scope = std::ranges::find_if(running_, [&](const auto& other) {
-        return other->uses_prompt_cache && other->request().scope == sequence.request().scope;
-      });
-      planned.share = static_cast<int>(same_scope - running_.begin());
-    }
+    planned.share = share_of(sequence);
     sequences.push_back(planned);
   }
   std::vector<PlannedRows> planned;
@@ -137,12 +164,23 @@ std::vector<Scheduler::PlannedRows> Scheduler::plan() const {
   return planned;
 }
 
+// Those whose prompt is judged use only what is judged for them.
+int Scheduler::share_of(const Sequence& sequence) const {
+  if (sequence.prefixes == nullptr) return -1;
+  const auto first = std::ranges::find_if(running_, [&](const auto& other) {
+    if (other->prefixes != sequence.prefixes || other->scope != sequence.scope) return false;
+    return sequence.judges_prompt() ? sequence.judges_with(*other) : !other->judges_prompt();
+  });
+  return static_cast<int>(first - running_.begin());
+}
+
 // A request's lookup counts when its first row is planned: until then it may wait for a block that
 // another sequence is computing.
 void Scheduler::start_prefills(std::span<const PlannedRows> planned) {
   for (const PlannedRows& rows : planned) {
     Sequence& sequence = *rows.sequence;
     if (sequence.has_started()) continue;
+    if (sequence.no_prompt_cache) sequence.match = {.miss = sequence.no_prompt_cache};
     sequence.start_prefill(sequence.match, EngineClock::now());
     if (!sequence.is_restore_refused) count_lookup(sequence);
   }
@@ -155,7 +193,7 @@ void Scheduler::count_lookup(Sequence& sequence) {
   const CacheScope& scope = sequence.request().scope;
   prompt_cache_.count_lookup(scope, sequence.tokens(), sequence.match);
   const Position at = sequence.match.common;
-  if (!sequence.uses_prompt_cache || sequence.match.miss == MissReason::disabled) return;
+  if (sequence.no_prompt_cache || sequence.match.miss == MissReason::disabled) return;
   if (at >= sequence.prompt_length()) return;
   const std::span<const TokenId> prompt =
       sequence.tokens().first(static_cast<std::size_t>(sequence.prompt_length()));
@@ -184,9 +222,12 @@ EngineStats Scheduler::stats() const {
 
 void Scheduler::check_invariants() const {
   prompt_cache_.check_invariants();
+  sibling_cache_.check_invariants();
   CHECK(pages_.used_bytes() <= pages_.budget_bytes());
   CHECK(running_.size() <= static_cast<std::size_t>(options_.sequences_max));
-  if (running_.empty()) CHECK(pages_.used_bytes() == prompt_cache_.stats().bytes);
+  const std::size_t of_siblings = sibling_cache_.stats().bytes;
+  if (running_.empty()) CHECK(pages_.used_bytes() == prompt_cache_.stats().bytes + of_siblings);
+  if (siblings_.empty()) CHECK(of_siblings == 0);
   for (const std::unique_ptr<Sequence>& sequence : running_) {
     CHECK(sequence->left() >= 1);
     CHECK(sequence->cache.reserved() == sequence->offset());  // drafts leave nothing behind

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,7 +25,8 @@ class Scheduler {
             const EngineOptions& options);
 
   // ---- between steps ----------------------------------------------------------------------------
-  void accept(RequestId id, GenerationRequest request, EngineClock::time_point at);
+  // Requests that were submitted together, with the ids `first`, first + 1, ...
+  void accept(RequestId first, std::vector<GenerationRequest> requests, EngineClock::time_point at);
   void cancel(RequestId id);
   void cancel_all();
   // Ends what is past its own time limit.
@@ -94,10 +96,13 @@ class Scheduler {
   std::vector<Turn> turns(std::span<const std::unique_ptr<Sequence>> sequences) const;
 
   // ---- scheduler.cpp
-  // Lets every prefilling sequence stand at the deepest position that the prompt cache offers now.
+  void choose_prefixes(Sequence& sequence, bool has_siblings);
+  // Lets every prefilling sequence stand at the deepest position that is known now.
   void match_prefixes();
   void match_prefix(Sequence& sequence);
   std::vector<PlannedRows> plan() const;
+  // A number for all running sequences that use each other's blocks; -1: it uses nobody's.
+  int share_of(const Sequence& sequence) const;
   void start_prefills(std::span<const PlannedRows> planned);
   void count_lookup(Sequence& sequence);
 
@@ -147,7 +152,7 @@ class Scheduler {
   // ---- scheduler_rows.cpp: what rows of logits are wanted for besides the next token.
   // Computes the masks of all that sample in this step, beside the forward pass.
   SideThread::Work start_masks(std::span<const Chunk> chunks);
-  // Tells what the chunk's rows think of the prompt's tokens.
+  // Tells it and its siblings what the chunk's rows think of the prompt's tokens.
   void judge_prompt(const Chunk& chunk, std::span<const float> logits);
 
   // ---- scheduler_ends.cpp
@@ -162,6 +167,10 @@ class Scheduler {
   const std::size_t vocabulary_;
   PagePool pages_;
   PromptCache prompt_cache_;
+  // What requests that were submitted together have in common, where they may not use the prompt
+  // cache: a scope for each submission, until the last of its requests ended.
+  PromptCache sibling_cache_;
+  std::map<RequestId, std::size_t> siblings_;  // requests that did not end, of each such submission
   Decoder decoder_;
   ThreadPool* pool_;
   std::vector<Sampler> samplers_;  // one a worker

@@ -53,11 +53,9 @@ bool Scheduler::make_place(const Sequence& candidate) {
 // max_tokens plays no part here (submit refused what can never fit): most replies end before it.
 bool Scheduler::try_admit(Sequence& sequence) {
   running_.push_back(take(waiting_, sequence));
-  if (sequence.uses_prompt_cache) {
-    sequence.path = prompt_cache_.start(sequence.request().scope);
+  if (sequence.prefixes != nullptr) {
+    sequence.path = sequence.prefixes->start(sequence.scope);
     if (!sequence.is_restore_refused) match_prefix(sequence);
-  } else {
-    sequence.match = {.miss = MissReason::disabled};
   }
   if (running_.size() == 1 || has_room()) {
     sequence.end_waiting(EngineClock::now());

@@ -185,12 +185,12 @@ std::optional<Scheduler::Ending> Scheduler::take_token(Sequence& sequence,
 // The unfinished block is published at the prompt's end and at the reply's: places where others
 // begin.
 void Scheduler::publish(Sequence& sequence, bool with_tail) {
-  if (sequence.uses_prompt_cache) {
+  if (sequence.prefixes != nullptr) {
     const std::span<const TokenId> tokens = sequence.forwarded_tokens();
-    prompt_cache_.publish(sequence.path, tokens, sequence.cache, with_tail);
+    sequence.prefixes->publish(sequence.path, tokens, sequence.cache, with_tail);
     const Position published = with_tail ? sequence.offset() : sequence.path.published();
     for (const Sequence::Mark& mark : sequence.take_marks(published)) {
-      prompt_cache_.mark(sequence.path, tokens, mark.position, mark.kind);
+      sequence.prefixes->mark(sequence.path, tokens, mark.position, mark.kind);
     }
   }
   sequence.cache.drop_unneeded();
@@ -199,7 +199,7 @@ void Scheduler::publish(Sequence& sequence, bool with_tail) {
 // After the end was published: what a return to the conversation needs stays for a while.
 void Scheduler::pin(Sequence& sequence) {
   const std::int64_t pin_ms = sequence.request().pin_ms;
-  if (pin_ms <= 0 || !sequence.uses_prompt_cache) return;
+  if (pin_ms <= 0 || sequence.no_prompt_cache) return;
   if (prompt_cache_.pin(sequence.path, sequence.forwarded_tokens(), sequence.offset(),
                         unix_milliseconds() + pin_ms)) {
     sequence.set_pinned();

@@ -32,6 +32,10 @@ void Scheduler::end_waiting(const Sequence& sequence, FinishReason reason,
 void Scheduler::add_end(std::unique_ptr<Sequence> sequence, FinishReason reason,
                         std::optional<Error> error) {
   shares_.leave(sequence->request().scope.tenant);
+  if (sequence->prefixes == &sibling_cache_ && --siblings_.at(sequence->submission()) == 0) {
+    siblings_.erase(sequence->submission());
+    sibling_cache_.reset(sequence->scope);
+  }
   SequenceEnd ending{reason, std::move(error), sequence->usage(),
                      sequence->timings(EngineClock::now())};
   count_end(ending);

@@ -66,7 +66,11 @@ Position Scheduler::reserve_rows(Sequence& sequence, Position rows, bool others_
 bool Scheduler::try_reserve(Sequence& sequence, Position rows) {
   const Position length = sequence.offset() + rows;
   const std::size_t bytes = sequence.cache.bytes_to_reserve(length);
-  if (bytes > pages_.available_bytes() && !prompt_cache_.make_room(bytes)) return false;
+  const auto is_there = [&] { return bytes <= pages_.available_bytes(); };
+  // What siblings left goes first: others' conversations shall not pay for it.
+  if (!is_there() && !sibling_cache_.make_room(bytes) && !prompt_cache_.make_room(bytes)) {
+    return false;
+  }
   return sequence.cache.reserve(length);
 }
 
@@ -97,7 +101,7 @@ void Scheduler::preempt_for_room(Sequence& sequence) {
 // fail that fits without it (law L9): what was restored is given up, and nothing is restored again.
 void Scheduler::restart_cold(Sequence& sequence) {
   sequence.release_pages(pages_);
-  sequence.path = prompt_cache_.start(sequence.request().scope);
+  sequence.path = sequence.prefixes->start(sequence.scope);
   sequence.is_restore_refused = true;
 }
 

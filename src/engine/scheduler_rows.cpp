@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "engine/scheduler.h"
 
 namespace reprise {
@@ -34,8 +35,17 @@ void Scheduler::judge_prompt(const Chunk& chunk, std::span<const float> logits) 
     judged[static_cast<std::size_t>(task)] = samplers_[static_cast<std::size_t>(worker)].judge(
         logits.subspan(row * vocabulary_, vocabulary_), next, sequence.request().prompt_logprobs);
   });
-  sequence.set_rows_judged(end);
-  sequence.sink().on_prompt_logprobs(judged);
+  std::vector<Sequence*> told;
+  for (const SequenceList* list : {&running_, &waiting_}) {
+    for (const std::unique_ptr<Sequence>& other : *list) {
+      if (other->judges_with(sequence)) told.push_back(other.get());
+    }
+  }
+  for (Sequence* each : told) {
+    CHECK(each->rows_judged() == begin);
+    each->set_rows_judged(end);
+    each->sink().on_prompt_logprobs(judged);
+  }
 }
 
 }  // namespace reprise

@@ -15,10 +15,11 @@ double milliseconds(EngineClock::duration duration) {
 
 }  // namespace
 
-Sequence::Sequence(RequestId id, GenerationRequest request, PagePool& pool,
+Sequence::Sequence(RequestId id, RequestId submission, GenerationRequest request, PagePool& pool,
                    EngineClock::time_point now)
     : cache(pool),
       id_(id),
+      submission_(submission),
       request_(std::move(request)),
       tokens_(std::move(request_.prompt)),
       prompt_length_(static_cast<Position>(tokens_.size())),
@@ -61,6 +62,15 @@ bool Sequence::advance_constraint(TokenId token) {
   Result<bool> goes_on = request_.constraint->advance(token);
   if (!goes_on) constraint_error_ = std::move(goes_on).error();
   return goes_on.value_or(false);
+}
+
+bool Sequence::judges_with(const Sequence& other) const {
+  const auto prompt = [](const Sequence& sequence) {
+    return sequence.tokens().first(static_cast<std::size_t>(sequence.prompt_length_));
+  };
+  return submission_ == other.submission_ && judges_prompt() && other.judges_prompt() &&
+         request_.prompt_logprobs == other.request_.prompt_logprobs &&
+         std::ranges::equal(prompt(*this), prompt(other));
 }
 
 void Sequence::commit(Position rows) {
@@ -121,7 +131,11 @@ Usage Sequence::usage() const {
   usage.prompt_tokens = prompt_length_;
   usage.completion_tokens = completion_tokens_;
   const auto reached = static_cast<std::ptrdiff_t>(std::min(reached_, prompt_length_));
-  usage.cached_tokens = std::count(was_forwarded_.begin(), was_forwarded_.begin() + reached, false);
+  // What a sibling forwarded was computed for the same submission: no cache gave it.
+  if (!no_prompt_cache) {
+    usage.cached_tokens =
+        std::count(was_forwarded_.begin(), was_forwarded_.begin() + reached, false);
+  }
   // What was found may have been given up again before it was of use.
   if (usage.cached_tokens == 0) usage.miss = first_match_.miss.value_or(MissReason::evicted);
   usage.diverged_at = first_match_.common;

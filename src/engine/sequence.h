@@ -17,7 +17,9 @@ using EngineClock = std::chrono::steady_clock;
 
 class Sequence {
  public:
-  Sequence(RequestId id, GenerationRequest request, PagePool& pool, EngineClock::time_point now);
+  // `submission`: the first of the requests that it was submitted with; alone its own id.
+  Sequence(RequestId id, RequestId submission, GenerationRequest request, PagePool& pool,
+           EngineClock::time_point now);
 
   // A place that the prompt cache shall keep longest, once it is published.
   struct Mark {
@@ -26,6 +28,7 @@ class Sequence {
   };
 
   RequestId id() const { return id_; }
+  RequestId submission() const { return submission_; }
   const GenerationRequest& request() const { return request_; }
   SequenceSink& sink() { return *request_.sink; }
 
@@ -61,6 +64,8 @@ class Sequence {
   }
   Position rows_judged() const { return rows_judged_; }
   void set_rows_judged(Position rows) { rows_judged_ = rows; }
+  // Whether the other one was submitted with this one and is to be told the same.
+  bool judges_with(const Sequence& other) const;
   // Tokens that need not be forwarded where the prompt cache has them: the logits of the last one
   // are always wanted.
   Position skippable() const { return judges_prompt() ? rows_judged_ : length() - 1; }
@@ -96,10 +101,14 @@ class Sequence {
   Timings timings(EngineClock::time_point now) const;
 
   SequenceCache cache;
+  // Where it finds prefixes and leaves its own, and under which scope; null: nowhere.
+  PromptCache* prefixes = nullptr;
+  CacheScope scope;
+  // Why those are not the prompt cache's.
+  std::optional<MissReason> no_prompt_cache;
   PromptCache::Path path;
   PromptCache::Match match;  // the newest, until prefill starts
-  bool uses_prompt_cache = false;
-  Position restored = 0;  // the offset that the newest restore gave
+  Position restored = 0;     // the offset that the newest restore gave
   // A check failed (and was counted), or the restored state left no room to go on: prefill cold.
   bool is_restore_refused = false;
   // How many running sequences had ended when it was preempted for want of room.
@@ -108,7 +117,7 @@ class Sequence {
   GuessRecord guesses;
 
  private:
-  RequestId id_;
+  RequestId id_, submission_;
   GenerationRequest request_;  // its prompt was moved into tokens_
   std::vector<TokenId> tokens_;
   Position prompt_length_;

@@ -51,7 +51,7 @@ PromptCache::PromptCache(PagePool& pool, PromptCacheOptions options,
 PromptCache::Trie::Trie(PagePool& pages, PromptCacheOptions chosen,
                         std::function<std::int64_t()> clock_unix_ms)
     : pool(pages), options(std::move(chosen)), now_unix_ms(std::move(clock_unix_ms)) {
-  if (!options.enabled) return;
+  if (!options.enabled || !options.needs_snapshots) return;
   const Status mode = check_snapshot_mode(pool.layout(), options.words);
   if (mode) return;
   is_mode_refused = true;
@@ -62,6 +62,10 @@ PromptCache::~PromptCache() {
   CHECK(trie_->paths == 0);  // a path would be left without its cache
   while (!trie_->pins.empty()) trie_->drop_pin(trie_->pins.begin());
   for (const auto& [scope, salt] : trie_->salts) trie_->clear_subtree(&salt->root);
+}
+
+bool PromptCache::refuses_mode() const {
+  return trie_->is_mode_refused;
 }
 
 namespace {

@@ -60,6 +60,8 @@ struct PromptCacheOptions {
   bool enabled = true;
   CacheStore store = CacheStore::reference;
   SnapshotWords words = {};
+  // False: entries are shared inside the process only, whatever the KV mode.
+  bool needs_snapshots = true;
   Position min_prefix = 16;            // shorter common prefixes are not reused
   std::int64_t ttl_ms = 0;             // 0: no limit
   std::size_t ghosts_per_salt = 4096;  // remembered hashes of evicted blocks
@@ -123,6 +125,9 @@ class PromptCache {
   PromptCache(const PromptCache&) = delete;
   PromptCache& operator=(const PromptCache&) = delete;
   ~PromptCache();
+
+  // The KV mode cannot be snapshotted: nothing is kept, every lookup is a miss mode_refused.
+  bool refuses_mode() const;
 
   struct Node;
   struct Salt;

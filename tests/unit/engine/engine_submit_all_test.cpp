@@ -27,24 +27,99 @@ class EngineSubmitAll : public TinyFamilies {
   }
 };
 
-TEST_P(EngineSubmitAll, ChoicesForwardTheirPromptOnce) {
-  for (const int length : {20, 64, 150}) {
-    Harness harness(model());
+struct ChoicesCase {
+  const char* name;
+  bool enabled = true, use_cache = true;
+  kernels::KvType kv_type = kernels::KvType::f16;
+  std::optional<MissReason> miss = {};  // of all; nullopt: the prompt cache is used
+  int prompt_logprobs = -1;
+  int places = 8;
+};
+
+class EngineChoices : public EngineSubmitAll {
+ protected:
+  void expect_one_prefill(const ChoicesCase& how, int length) const {
+    HarnessOptions options;
+    options.engine.sequences_max = how.places;
+    options.engine.cache.enabled = how.enabled;
+    options.engine.kv_type = how.kv_type;
+    options.engine.speculation = Speculation::off;
+    Harness harness(model(), options), cold_engine(model(), options.without_cache());
+    std::vector<Ask> asks = choices(length, 4);
+    for (Ask& ask : asks) {
+      ask.use_cache = how.use_cache;
+      ask.prompt_logprobs = how.prompt_logprobs;
+    }
     std::deque<Recording> recordings;
-    const std::vector<Ask> asks = choices(length, 4);
     const auto ids = harness.engine().submit_all(requests(asks, recordings));
     ASSERT_TRUE(ids.has_value());
     EXPECT_EQ(ids->size(), 4u);
     for (std::size_t i = 0; i < 4; i++) {
       recordings[i].wait_for_end();
-      EXPECT_EQ(recordings[i].bytes(), cold(asks[i])) << i;
+      EXPECT_EQ(recordings[i].bytes(), cold_engine.run(asks[i]).bytes()) << i;
       for (std::size_t j = 0; j < i; j++) EXPECT_NE(recordings[i].ids(), recordings[j].ids());
+      if (!how.miss) continue;
+      EXPECT_EQ(recordings[i].end().usage.cached_tokens, 0);
+      EXPECT_EQ(recordings[i].end().usage.miss, how.miss);
     }
+    const EngineStats stats = harness.engine().stats();
     // The last token of a prompt is forwarded by each: its logits are not kept.
-    EXPECT_EQ(harness.engine().stats().forwarded_rows,
-              static_cast<std::uint64_t>(length + 3 + 4 * 11));
+    EXPECT_EQ(stats.forwarded_rows, static_cast<std::uint64_t>(length + 3 + 4 * 11));
+    if (how.miss) {  // nothing stays
+      EXPECT_EQ(stats.kv_used_bytes, 0u);
+      EXPECT_EQ(stats.cache.inserts, 0u);
+      EXPECT_EQ(stats.cache.misses[static_cast<std::size_t>(*how.miss)], 4u);
+    }
     harness.destroy_engine();
   }
+};
+
+TEST_P(EngineChoices, ForwardTheirPromptOnce) {
+  using enum MissReason;
+  const ChoicesCase cases[] = {
+      {.name = "prompt cache"},
+      {.name = "prompt cache off", .enabled = false, .miss = disabled},
+      {.name = "not to be used", .use_cache = false, .miss = disabled},
+      {.name = "int8 pages", .kv_type = kernels::KvType::int8, .miss = mode_refused},
+      {.name = "few places", .enabled = false, .miss = disabled, .places = 2},
+      {.name = "judged", .prompt_logprobs = 2},
+      {.name = "judged, off", .enabled = false, .miss = disabled, .prompt_logprobs = 2},
+      {.name = "judged, off, few places",
+       .enabled = false,
+       .miss = disabled,
+       .prompt_logprobs = 0,
+       .places = 3},
+  };
+  for (const ChoicesCase& how : cases) {
+    for (const int length : {20, 64, 150}) {
+      SCOPED_TRACE(std::string(how.name) + ", " + std::to_string(length));
+      expect_one_prefill(how, length);
+    }
+  }
+}
+
+// Different prompts of one submission: what they begin with is forwarded once too.
+TEST_P(EngineSubmitAll, PromptsThatBeginAlikeShareWithoutACache) {
+  Harness harness(model(), HarnessOptions{}.without_cache());
+  std::vector<Ask> asks;
+  for (std::uint32_t i = 0; i < 3; i++) {
+    asks.push_back(
+        {.prompt = joined(random_tokens(100, 3), random_tokens(10, 20 + i)), .max_tokens = 1});
+  }
+  std::deque<Recording> recordings;
+  ASSERT_TRUE(harness.engine().submit_all(requests(asks, recordings)).has_value());
+  for (std::size_t i = 0; i < 3; i++) {
+    recordings[i].wait_for_end();
+    EXPECT_EQ(recordings[i].bytes(), cold(asks[i])) << i;
+  }
+  // Whole blocks at least.
+  EXPECT_LE(harness.engine().stats().forwarded_rows, 110u + 2 * (110 - kPagePositions));
+  EXPECT_EQ(harness.engine().stats().kv_used_bytes, 0u);
+  // One alone shares with nobody, before or after.
+  const std::uint64_t before = harness.engine().stats().forwarded_rows;
+  harness.run(asks[0]);
+  EXPECT_EQ(harness.engine().stats().forwarded_rows, before + 110);
+  harness.destroy_engine();
 }
 
 TEST_P(EngineSubmitAll, OneWrongRequestRefusesAll) {
@@ -153,6 +228,8 @@ TEST_P(EngineSubmitAll, RefusalsNameTheField) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EngineSubmitAll, ::testing::Values("gemma3", "llama"),
+                         family_name);
+INSTANTIATE_TEST_SUITE_P(Families, EngineChoices, ::testing::Values("gemma3", "llama"),
                          family_name);
 
 }  // namespace

@@ -18,10 +18,12 @@ std::size_t operations() {
   return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 100'000;
 }
 
+constexpr std::uint32_t kChoicesMax = 3;
+
 // A request in flight.
 struct Flight {
   Ask ask;
-  std::size_t number = 0;  // of its prompt
+  std::size_t number = 0;  // of its answer
   Recording recording;
   RequestId id{0};
   bool was_cancelled = false;
@@ -51,15 +53,21 @@ class SchedulerTwin {
 
   std::size_t below(std::size_t bound) { return random_() % bound; }
 
-  void accept(Ask ask, std::size_t number) {
-    auto flight = std::make_unique<Flight>();
-    flight->ask = std::move(ask);
-    flight->number = number;
-    flight->id = RequestId{++last_id_};
-    cold(*flight);  // known from now on: drafts come from it
-    scheduler_->accept(flight->id, make_request(flight->ask, flight->recording),
-                       EngineClock::now());
-    flights_.push_back(std::move(flight));
+  // So many choices of the same prompt, together.
+  void accept(const Ask& ask, std::size_t number, std::uint32_t choices = 1) {
+    const RequestId first{last_id_ + 1};
+    std::vector<GenerationRequest> requests;
+    for (std::uint32_t choice = 0; choice < choices; choice++) {
+      auto flight = std::make_unique<Flight>();
+      flight->ask = ask;
+      flight->ask.choice = choice;
+      flight->number = number * kChoicesMax + choice;
+      flight->id = RequestId{++last_id_};
+      cold(*flight);  // known from now on: drafts come from it
+      requests.push_back(make_request(flight->ask, flight->recording));
+      flights_.push_back(std::move(flight));
+    }
+    scheduler_->accept(first, std::move(requests), EngineClock::now());
   }
 
   void cancel(std::size_t index) {
@@ -146,7 +154,7 @@ class SchedulerTwin {
               .sampling = sampling(number),
               .tenant = tenant,
               .salt = tenant,
-              .use_cache = below(8) != 0,
+              .use_cache = below(4) != 0,
               .priority = static_cast<Priority>(below(3)),
               .pin_ms = below(10) == 0 ? 5 : 0,
               .timeout_ms = below(10) == 0 ? 4 : 0};
@@ -154,7 +162,7 @@ class SchedulerTwin {
       if (number % 5 == 2) {
         ask.constraint = [] { return std::make_unique<FakeGrammar>(FakeGrammarOptions{}); };
       }
-      accept(std::move(ask), number);
+      accept(ask, number, below(3) == 0 ? 2 + static_cast<std::uint32_t>(below(2)) : 1);
     } else if (dice < 15 && !flights_.empty()) {
       cancel(below(flights_.size()));
     } else if (dice < 17) {
