@@ -1,9 +1,13 @@
-// Messages with several calls, taken apart.
+// Messages with several calls taken apart, messages of one speaker put together.
 #include "api/call_messages.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
+#include <utility>
+
+#include "text/reply_parser.h"
 
 namespace reprise {
 namespace {
@@ -28,6 +32,16 @@ void append_answers(std::vector<ChatMessage>& out, std::span<const ChatMessage> 
   }
 }
 
+// "a", "b" or both, with a line feed between.
+void append_line(std::string& text, const std::string& more) {
+  if (!text.empty() && !more.empty()) text += '\n';
+  text += more;
+}
+
+bool are_same_speaker(const ChatMessage& message, const ChatMessage& next) {
+  return message.role == next.role && message.role != "tool" && message.name == next.name;
+}
+
 }  // namespace
 
 bool has_calls(const std::vector<ChatMessage>& messages) {
@@ -36,9 +50,12 @@ bool has_calls(const std::vector<ChatMessage>& messages) {
   });
 }
 
-bool has_parallel_calls(const std::vector<ChatMessage>& messages) {
-  return std::ranges::any_of(
-      messages, [](const ChatMessage& message) { return message.tool_calls.size() > 1; });
+// Models may repeat a name; what we sent must do for us.
+JsonObject history_arguments(std::string_view text) {
+  if (text.empty()) return {};
+  Result<JsonValue> arguments = parse_json(text, kCallLimits);
+  if (arguments && arguments->is_object()) return std::move(arguments->get_object());
+  return {{"malformed_arguments", boost::json::string(text)}};
 }
 
 std::vector<ChatMessage> split_parallel_calls(const std::vector<ChatMessage>& messages) {
@@ -61,6 +78,21 @@ std::vector<ChatMessage> split_parallel_calls(const std::vector<ChatMessage>& me
       append_answers(out, answers, message.tool_calls, call);
     }
     index += answers.size();
+  }
+  return out;
+}
+
+std::vector<ChatMessage> join_same_speakers(const std::vector<ChatMessage>& messages) {
+  std::vector<ChatMessage> out;
+  for (const ChatMessage& message : messages) {
+    if (out.empty() || !are_same_speaker(out.back(), message)) {
+      out.push_back(message);
+      continue;
+    }
+    append_line(out.back().content, message.content);
+    append_line(out.back().reasoning, message.reasoning);
+    std::vector<ToolCall>& calls = out.back().tool_calls;
+    calls.insert(calls.end(), message.tool_calls.begin(), message.tool_calls.end());
   }
   return out;
 }

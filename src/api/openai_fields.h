@@ -59,9 +59,6 @@ struct TextPart {
 ApiResult<std::string> parse_text_content(const FieldPlace& place, const JsonValue& value,
                                           std::span<const TextPart> parts);
 
-// Arguments of a call in history: a string that is a JSON object; an empty one is {}.
-ApiResult<JsonObject> parse_call_arguments(const FieldPlace& place, const JsonValue& value);
-
 // ---- tools and formats
 
 // How a function or a schema is written: below a key of its own ({"type", "function": {"name"}}, as

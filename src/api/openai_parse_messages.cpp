@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "api/call_messages.h"
 #include "api/openai_fields.h"
 
 namespace reprise {
@@ -67,7 +68,8 @@ ApiStatus parse_role(const FieldPlace& place, const JsonValue& value, Draft& dra
 // ---- calls
 
 ApiStatus parse_arguments(const FieldPlace& place, const JsonValue& value, ToolCall& call) {
-  TRY_ASSIGN(call.arguments, parse_call_arguments(place, value));
+  if (!value.is_string()) return wrong_type(place.param, "a string", value);
+  call.arguments = history_arguments(text_of(value));
   return {};
 }
 
@@ -246,28 +248,6 @@ ApiResult<std::string> parse_text_content(const FieldPlace& place, const JsonVal
   };
   TRY(read_list(place, value, "parts", 1, place.limits->content_parts_max, add));
   return content;
-}
-
-ApiResult<JsonObject> parse_call_arguments(const FieldPlace& place, const JsonValue& value) {
-  if (!value.is_string()) {
-    return wrong_type(place.param, "a string that is a JSON object", value);
-  }
-  if (text_of(value).empty()) return JsonObject();
-  // Models may repeat a name; what we sent must do for us.
-  Result<JsonValue> arguments =
-      parse_json(text_of(value), {.depth_max = place.limits->json_depth_max,
-                                  .bytes_max = place.limits->body_bytes_max,
-                                  .takes_duplicates = true,
-                                  .takes_nul = true});
-  if (!arguments) {
-    return wrong_value(place.param,
-                       fmt::format("got no JSON object: {}", arguments.error().message));
-  }
-  if (!arguments->is_object()) {
-    return wrong_value(
-        place.param, fmt::format("got {} as text, expected an object", json_kind_name(*arguments)));
-  }
-  return std::move(arguments->get_object());
 }
 
 ApiResult<std::vector<ChatMessage>> parse_messages(const FieldPlace& place,

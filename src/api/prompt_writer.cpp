@@ -69,19 +69,30 @@ Result<PromptWriter::Rendering> PromptWriter::render(const std::vector<ChatMessa
   std::vector<ChatMessage> shown =
       needs_words ? messages_with_tools_as_text(messages, template_tools(settings.tools))
                   : messages;
-  Result<std::string> prompt = template_->render(shown, options);
-  if (!prompt && has_parallel_calls(shown)) {
-    // Some templates know one call a message.
-    shown = split_parallel_calls(shown);
-    if (Result<std::string> again = template_->render(shown, options)) prompt = std::move(again);
-  }
-  if (!prompt) return std::unexpected(prompt.error());
+  TRY_ASSIGN(std::string prompt, render_some_way(shown, options));
   options.add_generation_prompt = false;
   // Some templates cannot render a history that ends here.
   Result<std::string> history = template_->render(shown, options);
-  Rendering rendering{std::move(*prompt), std::nullopt};
+  Rendering rendering{std::move(prompt), std::nullopt};
   if (history) rendering.history = std::move(*history);
   return rendering;
+}
+
+// Some templates know one call a message, some want user and assistant to take turns. What they
+// refuse is put in their way where nothing gets lost; else the first refusal counts.
+Result<std::string> PromptWriter::render_some_way(std::vector<ChatMessage>& shown,
+                                                  const ChatTemplate::Options& options) const {
+  Result<std::string> prompt = template_->render(shown, options);
+  for (const auto reword : {split_parallel_calls, join_same_speakers}) {
+    if (prompt) break;
+    std::vector<ChatMessage> other = reword(shown);
+    if (other.size() == shown.size()) continue;
+    if (Result<std::string> again = template_->render(other, options)) {
+      shown = std::move(other);
+      prompt = std::move(again);
+    }
+  }
+  return prompt;
 }
 
 Result<std::string> PromptWriter::render_chat(const std::vector<ChatMessage>& messages,

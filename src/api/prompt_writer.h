@@ -80,6 +80,8 @@ class PromptWriter {
   };
   Result<Rendering> render(const std::vector<ChatMessage>& messages,
                            const ChatSettings& settings) const;
+  Result<std::string> render_some_way(std::vector<ChatMessage>& shown,
+                                      const ChatTemplate::Options& options) const;
   Result<std::vector<TokenId>> encode_prompt(std::string_view text, std::string_view param) const;
   Result<std::vector<TokenId>> encode(std::string_view text, AddSpecial add, ParseSpecial parse,
                                       std::string_view param) const;

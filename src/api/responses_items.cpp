@@ -8,8 +8,7 @@
 
 #include <fmt/core.h>
 
-#include "base/json.h"
-#include "text/reply_parser.h"
+#include "api/call_messages.h"
 
 namespace reprise {
 namespace {
@@ -89,7 +88,7 @@ class Turns {
     return messages_.back();
   }
   void add_message(const ResponseItem& item);
-  ApiStatus add_call(const ResponseItem& item, std::size_t index);
+  void add_call(const ResponseItem& item);
   ApiStatus add_output(const ResponseItem& item, std::size_t index);
   std::string param(std::size_t index, std::string_view member) const {
     if (index < history_) return "previous_response_id";
@@ -113,21 +112,9 @@ void Turns::add_message(const ResponseItem& item) {
   turn().content += joined(item.texts);
 }
 
-ApiStatus Turns::add_call(const ResponseItem& item, std::size_t index) {
-  Result<JsonValue> arguments =
-      parse_json(item.arguments.empty() ? "{}" : item.arguments, kCallLimits);
-  if (!arguments || !arguments->is_object()) {
-    const std::string name = param(index, "arguments");
-    return refuse(400, "invalid_value",
-                  fmt::format("{}: the arguments of the call \"{}\" of \"{}\" are not a JSON "
-                              "object: {}",
-                              name, clipped(item.call_id), clipped(item.name),
-                              arguments ? "another JSON value" : arguments.error().message),
-                  name);
-  }
+void Turns::add_call(const ResponseItem& item) {
   call_names_.insert_or_assign(item.call_id, item.name);
-  turn().tool_calls.push_back({item.call_id, item.name, std::move(arguments->get_object())});
-  return {};
+  turn().tool_calls.push_back({item.call_id, item.name, history_arguments(item.arguments)});
 }
 
 ApiStatus Turns::add_output(const ResponseItem& item, std::size_t index) {
@@ -153,7 +140,7 @@ ApiStatus Turns::add(const ResponseItem& item, std::size_t index) {
       add_message(item);
       break;
     case Kind::function_call:
-      TRY(add_call(item, index));
+      add_call(item);
       break;
     case Kind::function_call_output:
       TRY(add_output(item, index));

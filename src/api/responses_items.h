@@ -33,7 +33,7 @@ struct ResponseItem {
   bool is_plain = false;                   // output: one text, not a list of parts
   std::string call_id = {};                // function_call, function_call_output
   std::string name = {};                   // function_call
-  std::string arguments = {};              // function_call: JSON
+  std::string arguments = {};              // function_call: JSON, unless cut off
   std::string logprobs = {};  // message of ours, until it is kept: items of a JSON list
 
   std::size_t bytes() const;  // of memory, roughly
@@ -49,8 +49,8 @@ void append_response_item(JsonWriter& json, const ResponseItem& item);
 
 // The conversation as chat messages; the first `history` items are those of the previous response.
 // Thoughts, text and calls that follow each other are one message of the assistant, as a chat
-// client writes its turn, so that both give the same prompt. Errors: 400 for a call whose arguments
-// are no JSON object, and for an output of a call that is not there.
+// client writes its turn, so that both give the same prompt. Errors: 400 for an output of a call
+// that is not there.
 ApiResult<std::vector<ChatMessage>> response_messages(std::string_view instructions,
                                                       std::span<const ResponseItem> items,
                                                       std::size_t history);

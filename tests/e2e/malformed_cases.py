@@ -182,9 +182,6 @@ def chat_messages():
         function = {**CALL["function"], **changes.pop("function", {})}
         return {**calls, "tool_calls": [{**CALL, "function": function, **changes}]}
 
-    for arguments in ("{", "[]", "null", "text", "[" * NESTED):
-        wrong = call(function={"arguments": arguments})
-        yield messages_case(VALUE, call_at + ".function.arguments", USER, wrong)
     for arguments in ({}, 5, []):
         wrong = call(function={"arguments": arguments})
         yield messages_case(TYPE, call_at + ".function.arguments", USER, wrong)

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "api/call_messages.h"
 #include "api/prompt_writer.h"
 #include "base/file.h"
 #include "template_tokenizer.h"
@@ -157,6 +158,47 @@ TEST_F(PromptTurnsTest, ParallelCallsAreSplitWhereTheTemplateWantsOne) {
                result_of("b", "sun"),  result_of("a", "rain"),
                result_of("?", "snow"), {"user", "more"}};
   EXPECT_EQ(single.render_chat(chat).value_or("(none)"), "ask;[so Paris]rain;[Rome]sun;snow;more;");
+}
+
+// A template that wants turns is shown what one speaker says in several messages as one; agents
+// send two system messages, or their context and the question as two of the user.
+TEST_F(PromptTurnsTest, MessagesOfOneSpeakerAreJoinedWhereTheTemplateWantsTurns) {
+  const PromptWriter gemma = writer(builtin_chat_template("gemma3"), "gemma3");
+  const Chat apart = {{"system", "a"},    {"system", "b"},    {"user", "c"}, {"user", ""},
+                      {"user", "d"},      {"assistant", "e"}, {"user", "f"}, {"assistant", "g"},
+                      {"assistant", "h"}, {"user", "i"}};
+  const Chat joined = {{"system", "a\nb"}, {"user", "c\nd"},      {"assistant", "e"},
+                       {"user", "f"},      {"assistant", "g\nh"}, {"user", "i"}};
+  EXPECT_EQ(gemma.render_chat(apart).value_or("(none)"), gemma.render_chat(joined).value());
+  // What the template can show stays as it is.
+  const PromptWriter chatml = writer(builtin_chat_template("afmoe"), "afmoe");
+  EXPECT_NE(chatml.render_chat(apart).value(), chatml.render_chat(joined).value());
+  // A prompt still grows at its end.
+  const Chat first(apart.begin(), apart.begin() + 5);
+  expect_extends(gemma, first, "e", {apart[5], apart[6]}, {});
+}
+
+TEST_F(PromptTurnsTest, JoinedMessagesKeepTheirCallsAndThoughts) {
+  Chat chat = {{"assistant", "x"},     call_of("Paris", "a", "hm"), call_of("Rome", "b", "so"),
+               result_of("a", "rain"), result_of("b", "sun"),       {"user", "m"},
+               {"user", "n"}};
+  chat.back().name = "Bob";
+  const Chat joined = join_same_speakers(chat);
+  ASSERT_EQ(joined.size(), 5U);
+  EXPECT_EQ(joined[0].content, "x");
+  EXPECT_EQ(joined[0].reasoning, "hm\nso");
+  ASSERT_EQ(joined[0].tool_calls.size(), 2U);
+  EXPECT_EQ(joined[0].tool_calls[1].id, "b");
+  EXPECT_EQ(joined[2].content, "sun");  // each answer is its own
+  EXPECT_EQ(joined[4].content, "n");    // another speaker
+}
+
+// What no words change is refused with the template's reason.
+TEST_F(PromptTurnsTest, WhatATemplateCannotShowStaysRefused) {
+  const PromptWriter gemma = writer(builtin_chat_template("gemma3"), "gemma3");
+  const Result<std::string> refused = gemma.render_chat({{"assistant", "a"}, {"assistant", "b"}});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("alternate"), std::string::npos);
 }
 
 TEST_F(PromptTurnsTest, ReservedVariablesAreRefusedByPath) {

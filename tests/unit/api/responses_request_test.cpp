@@ -241,8 +241,8 @@ TEST(ResponsesRequest, AnOutputNeedsItsCall) {
   EXPECT_EQ(messages.error().param, "input[0].call_id");
 }
 
-// What the model left unfinished cannot be gone on with; the error says which response has it.
-TEST(ResponsesRequest, ACallThatWasCutOffIsNoHistory) {
+// Agents go on after a call that max_tokens cut off, with what went wrong as its output.
+TEST(ResponsesRequest, ACallThatWasCutOffIsHistory) {
   ResponseItem cut;
   cut.kind = Kind::function_call;
   cut.state = ResponseItem::State::incomplete;
@@ -250,9 +250,9 @@ TEST(ResponsesRequest, ACallThatWasCutOffIsNoHistory) {
   cut.name = "f";
   cut.arguments = "{\"a\":";
   const auto messages = response_messages("", std::vector<ResponseItem>{cut}, 1);
-  ASSERT_FALSE(messages);
-  EXPECT_EQ(messages.error().status, 400);
-  EXPECT_EQ(messages.error().param, "previous_response_id");
+  ASSERT_TRUE(messages);
+  const JsonObject expected{{"malformed_arguments", "{\"a\":"}};
+  EXPECT_EQ(messages->at(0).tool_calls.at(0).arguments, expected);
 }
 
 struct Refusal {
@@ -288,8 +288,6 @@ TEST(ResponsesRequest, RefusesWithTheFieldsPath) {
        "missing_required_parameter"},
       {message + R"({"type":"function_call","call_id":"c","arguments":"{}"}])", "input[1].name",
        "missing_required_parameter"},
-      {message + R"({"type":"function_call","call_id":"c","name":"f","arguments":"{"}])",
-       "input[1].arguments", "invalid_value"},
       {message + R"({"type":"function_call","call_id":"c","name":"f","arguments":{}}])",
        "input[1].arguments", "invalid_type"},
       {message + R"({"type":"function_call_output","call_id":"c"}])", "input[1].output",
