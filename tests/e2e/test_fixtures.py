@@ -1,10 +1,11 @@
-# Requests recorded from LangChain and Open WebUI (fixtures/README.md): each is answered with 200
-# and in the shape that its client reads.
+# Requests recorded from LangChain and Open WebUI (fixtures/README.md): each is answered in the
+# shape that its client reads, or refused by name.
+import http.client
 import json
 from pathlib import Path
 
 import pytest
-from raw import post, stream_of
+from raw import events_of
 
 REPLY_TOKENS = 48  # of a fixture that asks for more, or says nothing: tests are to be short
 FOLDER = Path(__file__).parent / "fixtures"
@@ -14,7 +15,7 @@ LIMIT_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 def fixtures():
     for path in sorted(FOLDER.glob("*.json")):
         for name, case in json.loads(path.read_text()).items():
-            yield pytest.param(case["path"], case["body"], id=f"{path.stem}-{name}")
+            yield pytest.param(case, id=f"{path.stem}-{name}")
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +23,24 @@ def server(servers):
     return servers.get("smollm2")
 
 
-def shortened(body):
+def shortened(path, body):
     body = dict(body)
     used = [name for name in LIMIT_NAMES if name in body]
-    for name in used:
-        body[name] = min(body[name], REPLY_TOKENS)
-    return body if used else {**body, "max_tokens": REPLY_TOKENS}
+    for name in used or ["max_output_tokens" if path == "/v1/responses" else "max_tokens"]:
+        body[name] = min(body.get(name, REPLY_TOKENS), REPLY_TOKENS)
+    return body
+
+
+def send(server, case, body):
+    """Status and bytes of the reply; the client's own headers where they were recorded."""
+    headers = case.get("headers", {"Content-Type": "application/json"})
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=300)
+    data = None if body is None else json.dumps(body).encode()
+    connection.request(case.get("method", "POST"), case["path"], data, headers)
+    reply = connection.getresponse()
+    result = reply.status, reply.read()
+    connection.close()
+    return result
 
 
 def check_usage(usage):
@@ -119,19 +132,58 @@ def check_response(reply, _body):
         assert item["type"] in ("message", "function_call", "reasoning")
 
 
+def check_streamed_response(events, body):
+    """The deltas are what the last event's whole response says."""
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[0]["type"] == "response.created"
+    assert events[-1]["type"] in ("response.completed", "response.incomplete")
+    reply = events[-1]["response"]
+    check_response(reply, body)
+    names = [tool["name"] for tool in body.get("tools", [])]
+    for index, item in enumerate(reply["output"]):
+        mine = [event for event in events if event.get("output_index") == index]
+        said = "".join(event["delta"] for event in mine if event["type"].endswith(".delta"))
+        if item["type"] == "function_call":
+            assert item["name"] in names and item["call_id"] and said == item["arguments"]
+        else:
+            assert said == item["content"][0]["text"]
+        assert mine[-1] == {**mine[-1], "type": "response.output_item.done", "item": item}
+
+
+def check_models(reply, _body):
+    assert reply["object"] == "list"
+    assert [(model["id"], model["object"]) for model in reply["data"]] == [("test", "model")]
+
+
 WHOLE = {
     "/v1/chat/completions": check_whole_chat,
     "/v1/completions": check_completion,
+    "/v1/models": check_models,
     "/v1/responses": check_response,
 }
 
 
-@pytest.mark.parametrize("path,body", list(fixtures()))
-def test_recorded_request(server, path, body):
-    body = shortened(body)
-    if body.get("stream"):
-        check_streamed_chat(stream_of(server, path, body), body)
+def check_streamed(path, received, body):
+    events = events_of(received)
+    if path == "/v1/responses":
+        check_streamed_response([json.loads(event) for event in events], body)
         return
-    status, reply = post(server, path, body)
-    assert status == 200, reply
-    WHOLE[path](reply, body)
+    assert events.pop() == "[DONE]"
+    check_streamed_chat([json.loads(event) for event in events], body)
+
+
+@pytest.mark.parametrize("case", list(fixtures()))
+def test_recorded_request(server, case):
+    path, body = case["path"], case.get("body")
+    if body is not None:
+        body = shortened(path, body)
+    status, received = send(server, case, body)
+    if "refused" in case:
+        error = json.loads(received)["error"]
+        assert status == 400 and error["param"] == case["refused"] and error["message"]
+        return
+    assert status == 200, received
+    if body and body.get("stream"):
+        check_streamed(path, received, body)
+    else:
+        WHOLE[path](json.loads(received), body)
