@@ -153,8 +153,9 @@ void text_grammar_vocabulary_free(TextGrammarVocabulary* vocabulary);  // null i
 // Compiles a grammar in llguidance's Lark dialect (special tokens are no text: `<[id]>`; schemas:
 // `%json {...}`), at its start; free it with text_grammar_free. The vocabulary may be freed before
 // it. The grammar is untrusted: its size, memory, recursion and the work are bounded.
-// TEXT_INVALID_ARGUMENT: wrong, or nothing satisfies it; TEXT_UNSUPPORTED: a keyword of a schema;
-// TEXT_EXHAUSTED: too large.
+// TEXT_INVALID_ARGUMENT: wrong, or nothing satisfies it or a part that a reply could begin with;
+// TEXT_UNSUPPORTED: a keyword of a schema; TEXT_EXHAUSTED: too large, or a pattern that a step
+// could not follow.
 TextStatus text_grammar_compile(const TextGrammarVocabulary* vocabulary, TextSlice lark,
                                 TextGrammar** grammar, TextBuffer* error);
 void text_grammar_free(TextGrammar* grammar);  // null is fine
@@ -162,9 +163,9 @@ void text_grammar_free(TextGrammar* grammar);  // null is fine
 TextStatus text_grammar_copy(const TextGrammar* grammar, TextGrammar** copy, TextBuffer* error);
 
 // Writes which tokens may follow: bit id % 32 of word id / 32; (token_count + 31) / 32 words. All
-// stop ids where the reply may end. TEXT_EXHAUSTED: more work than a step may take;
-// TEXT_INVALID_ARGUMENT: no token of the vocabulary can follow. The grammar is of no use after
-// either.
+// stop ids where the reply may end. Compiles the grammar again where the work of all steps before
+// has come to a limit. TEXT_EXHAUSTED: more work than a step may take; TEXT_INVALID_ARGUMENT: no
+// token of the vocabulary can follow. The grammar is of no use after either.
 TextStatus text_grammar_mask(TextGrammar* grammar, uint32_t* words, size_t word_count,
                              TextBuffer* error);
 

@@ -61,6 +61,20 @@ std::string one_of(const std::vector<std::string>& options) {
   return fmt::format("({})", fmt::join(options, " | "));
 }
 
+// The arguments by rules of our own, where they have numbers that llguidance would let be spelled
+// in several ways. Empty: there are none, or ours are not held to all of the schema.
+std::string own_arguments(LarkWriter& writer, const CheckedTool& tool) {
+  LarkWriter trial(nullptr);
+  ValueGrammar tried(trial, ValueSyntax::json, tool.parameters);
+  (void)tried.fields({});
+  tried.finish();
+  if (!tried.has_fractions() || !tried.loose().empty() || trial.is_full()) return {};
+  ValueGrammar values(writer, ValueSyntax::json, tool.parameters);
+  const std::string fields = values.fields({});
+  values.finish();
+  return fmt::format("\"{{\" {} \"}}\"", fields);
+}
+
 }  // namespace
 
 Result<std::vector<CheckedTool>> check_tools(std::span<const ToolSpec> tools) {
@@ -100,7 +114,9 @@ std::string json_call(LarkWriter& writer, std::span<const CheckedTool> tools,
   for (const CheckedTool& tool : tools) {
     if (writer.is_full()) break;
     const std::string head = fmt::format(R"({{"name": "{}", "{}": )", tool.name, arguments);
-    calls.push_back(fmt::format("{} {} \"}}\"", lark_text(head), writer.json(tool.parameters)));
+    std::string own = own_arguments(writer, tool);
+    if (own.empty()) own = writer.json(tool.parameters);
+    calls.push_back(fmt::format("{} {} \"}}\"", lark_text(head), own));
   }
   return one_of(calls);
 }

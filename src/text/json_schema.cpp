@@ -14,6 +14,7 @@
 #include <fmt/core.h>
 
 #include "text/schema_alternatives.h"
+#include "text/schema_multiples.h"
 #include "text/schema_numbers.h"
 #include "text/schema_pattern.h"
 #include "text/schema_rewrite.h"
@@ -114,7 +115,7 @@ bool is_deeper_than(const JsonObject& object, int depth) {
 class Checker {
  public:
   Checker(const JsonValue& root, SchemaKeywords keywords)
-      : root_(root), keywords_(keywords), rewriter_(root) {}
+      : root_(root), keywords_(keywords), rewriter_(root), multiples_(root) {}
 
   // The schema with all that is to be otherwise.
   Result<JsonObject> checked() {
@@ -127,6 +128,7 @@ class Checker {
     }
     TRY(check_identities());
     TRY(check_alternatives());
+    TRY(check_multiples());
     return rewriter_.rewritten(kBytesMax);
   }
 
@@ -136,6 +138,7 @@ class Checker {
     const JsonObject* object = schema.if_object();
     if (object == nullptr)
       return fail_at(Errc::invalid_argument, place, "expected a schema (an object or a boolean)");
+    objects_.emplace_back(object, place);
     for (const auto& field : *object) TRY(check_field(*object, field.key(), field.value(), place));
     allow_null(*object);
     TRY(check_bounds(*object, place));
@@ -172,8 +175,7 @@ class Checker {
     } else if (is_one_of(key, kBounds)) {
       // All of them together: check_bounds.
     } else if (key == "multipleOf") {
-      if (!value.is_number() || value.to_number<double>() <= 0)
-        return fail_at(Errc::invalid_argument, place, "multipleOf must be a number above 0");
+      return check_multiple(object, value, place);
     } else if (asks_nothing(key, value)) {
       drop(object, key);
     } else {
@@ -234,6 +236,28 @@ class Checker {
     if (!has_reference_) return {};
     for (const auto& [object, place] : identities_)
       TRY(refuse(*object, "$id", place, "$id in a schema with $ref"));
+    return {};
+  }
+
+  Status check_multiple(const JsonObject& object, const JsonValue& value,
+                        const std::string& place) {
+    const Result<Multiple> multiple = read_multiple(value);
+    if (multiple) {
+      multiples_.add(object, *multiple);
+    } else if (keywords_ == SchemaKeywords::drop_unknown &&
+               multiple.error().code != Errc::invalid_argument) {
+      drop(object, "multipleOf");
+    } else {
+      return fail_at(multiple.error().code, place, multiple.error().message);
+    }
+    return {};
+  }
+
+  // Only after the walk, as the next ones.
+  Status check_multiples() {
+    const Status checked = multiples_.check(objects_);
+    if (checked || keywords_ == SchemaKeywords::refuse_unknown) return checked;
+    for (const auto& [object, place] : objects_) drop(*object, "multipleOf");
     return {};
   }
 
@@ -353,8 +377,13 @@ class Checker {
     }
     for (const auto& field : *map) {
       if (key == "patternProperties") {
-        const Status checked = check_pattern(field.key());
+        const Result<std::string> checked = check_pattern(field.key());
         if (!checked) return fail_at(checked.error().code, place, checked.error().message);
+        if (*checked != field.key()) {
+          return fail_at(Errc::unsupported, place,
+                         "a class without quotes or backslashes in a property's pattern is not "
+                         "supported");
+        }
       }
       later(field.value(), inside(inside(place, key), field.key()));
     }
@@ -364,8 +393,11 @@ class Checker {
   Status check_pattern_of(const JsonObject& object, const JsonValue& value,
                           const std::string& place) {
     if (!value.is_string()) return fail_at(Errc::invalid_argument, place, "pattern is no string");
-    const Status checked = check_pattern(value.get_string());
-    if (checked) return {};
+    const Result<std::string> checked = check_pattern(value.get_string());
+    if (checked) {
+      if (*checked != value.get_string()) rewriter_.edits_of(object).changed["pattern"] = *checked;
+      return {};
+    }
     const Error& error = checked.error();
     if (error.code == Errc::unsupported && keywords_ == SchemaKeywords::drop_unknown) {
       drop(object, "pattern");
@@ -416,6 +448,8 @@ class Checker {
   std::set<const JsonValue*> seen_;
   std::vector<std::pair<const JsonObject*, std::string>> one_of_;
   std::vector<std::pair<const JsonObject*, std::string>> identities_;
+  std::vector<std::pair<const JsonObject*, std::string>> objects_;  // all, and their places
+  JoinedMultiples multiples_;
   bool has_reference_ = false;
   std::size_t properties_work_ = 0;
 };

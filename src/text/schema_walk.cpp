@@ -173,6 +173,12 @@ RootObject root_object(const JsonValue& root) {
   for (const std::string_view key : {"$ref", "allOf", "anyOf", "const", "enum", "oneOf"}) {
     if (found.schema->contains(key)) found.unheld = key;
   }
+  if (const JsonValue* type = found.schema->if_contains("type")) {
+    const bool is_object =
+        type->is_array() ? std::ranges::find(type->get_array(), "object") != type->get_array().end()
+                         : *type == "object";
+    if (!is_object) found.unheld = "type";  // arguments are an object
+  }
   return found;
 }
 

@@ -12,14 +12,21 @@
 #include "text/bare_text.h"
 #include "text/json_schema.h"
 #include "text/schema_walk.h"
+#include "text/tool_prompt.h"
 
 namespace reprise {
 namespace {
 
 constexpr std::string_view kQuote = R"(<|"|>)";  // gemma4's
+constexpr std::string_view kKey = R"(/"[^"\\\x00-\x1F]{1,64}": /)";
 constexpr std::string_view kInteger = "/0|-?[1-9][0-9]{0,17}/";
-constexpr std::string_view kNumber =
-    "/-?(0|[1-9][0-9]{0,17})(\\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?/";
+// As Python's repr writes floats, so that a call in the history is spelled as it was written: no
+// zeros at the end, and at most 15 digits, which a double keeps; exponents only where all readers
+// of JSON get them right to the last bit.
+constexpr std::string_view kFraction =
+    "/-?([1-9][0-9]{0,13}\\.(0|[0-9]{0,12}[1-9])|0\\.(0|0{0,3}[1-9]([0-9]{0,12}[1-9])?))/"
+    " & /-?[0-9.]{1,16}/";
+constexpr std::string_view kPower = "/-?[1-9](\\.[0-9]{0,12}[1-9])?e(-0[5-9]|\\+(1[6-9]|2[0-2]))/";
 
 std::string alternatives(const std::vector<std::string>& options) {
   return fmt::format("({})", fmt::join(options, " | "));
@@ -150,10 +157,12 @@ std::string ValueGrammar::by_type(const JsonObject& schema, const std::string& p
 std::string ValueGrammar::body_of_type(const JsonObject& schema, std::string_view type,
                                        const std::string& place) {
   const bool is_python = syntax_ == ValueSyntax::python;
+  const bool is_json = syntax_ == ValueSyntax::json;
   if (type == "string") return text(schema, place);
   if (type == "integer" || type == "number") return number(schema, type == "integer");
   if (type == "boolean") return is_python ? R"(("True" | "False"))" : R"(("true" | "false"))";
-  if (type == "null") return "\"None\"";  // gemma4's template prints Python's values
+  // gemma4's template prints Python's values.
+  if (type == "null") return is_json ? "\"null\"" : "\"None\"";
   if (type == "array") return array(schema, place);
   if (type == "object") return fmt::format("\"{{\" {} \"}}\"", fields_of(schema, {}, place));
   return any();
@@ -175,6 +184,7 @@ std::string ValueGrammar::quoted(std::string_view text) {
 }
 
 std::string ValueGrammar::constant(const JsonValue& value) {
+  if (syntax_ == ValueSyntax::json) return lark_text(spaced_json(value));
   if (value.is_string()) return quoted(value.get_string());
   if (value.is_null()) return body_of_type({}, "null", {});
   if (value.is_bool()) {
@@ -231,7 +241,7 @@ JsonObject ValueGrammar::leaf(const JsonObject& schema, std::string_view type) c
 }
 
 std::string ValueGrammar::text(const JsonObject& schema, const std::string& place) {
-  if (syntax_ == ValueSyntax::python) return writer_.json(leaf(schema, "string"));
+  if (syntax_ != ValueSyntax::gemma4) return writer_.json(leaf(schema, "string"));
   std::string unheld;
   const std::string text = bare_text(writer_, schema, kQuote, unheld);
   loosen(place, unheld);
@@ -244,7 +254,11 @@ std::string ValueGrammar::number(const JsonObject& schema, bool is_integer) {
   const bool is_bounded = std::ranges::any_of(
       bounds, [&schema](std::string_view bound) { return schema.contains(bound); });
   if (is_bounded) return writer_.json(leaf(schema, is_integer ? "integer" : "number"));
-  return writer_.terminal("NUMBER", is_integer ? kInteger : kNumber);
+  has_fractions_ = has_fractions_ || !is_integer;
+  const std::string integer = writer_.terminal("NUMBER", kInteger);
+  if (is_integer) return integer;
+  return alternatives(
+      {integer, writer_.terminal("NUMBER", kFraction), writer_.terminal("NUMBER", kPower)});
 }
 
 std::string ValueGrammar::array(const JsonObject& schema, const std::string& place) {
@@ -286,7 +300,12 @@ std::string ValueGrammar::fields_of(const JsonObject& schema, std::string_view p
   if (syntax_ == ValueSyntax::gemma4)
     std::ranges::stable_sort(object.fields, comes_before, &ObjectField::name);
   // From the last: what may follow where nothing came before, and behind a comma.
+  const std::string others = other_fields(schema, object.fields, place);
   std::string first = "\"\"", further = "\"\"";
+  if (!others.empty()) {
+    first = fmt::format("({0} ({1} {0})*)?", others, comma());
+    further = fmt::format("({} {})*", comma(), others);
+  }
   const std::string inside = place_inside(place, "properties");
   for (const ObjectField& property : std::views::reverse(object.fields)) {
     if (writer_.is_full()) break;
@@ -304,9 +323,23 @@ std::string ValueGrammar::fields_of(const JsonObject& schema, std::string_view p
   return first;
 }
 
+// One of those that an object may have beside the listed ones; only in JSON. Empty: there is none.
+std::string ValueGrammar::other_fields(const JsonObject& schema,
+                                       const std::vector<ObjectField>& listed,
+                                       const std::string& place) {
+  const JsonValue* others = schema.if_contains("additionalProperties");
+  if (syntax_ != ValueSyntax::json || (others != nullptr && is_false(*others))) return {};
+  std::vector<std::string> names;
+  for (const ObjectField& field : listed) names.push_back(lark_escaped(field.name));
+  const std::string key =
+      writer_.terminal("KEY", fmt::format("{} & ~/\"({})\": /", kKey, fmt::join(names, "|")));
+  return key + " " +
+         (others == nullptr ? any() : value(*others, place_inside(place, "additionalProperties")));
+}
+
 std::string ValueGrammar::key(std::string_view name, std::string_view pair) {
   if (!pair.empty()) return lark_text(fmt::format("{}{}", name, pair));
-  if (syntax_ == ValueSyntax::python) return lark_text(to_json(JsonValue(name)) + ": ");
+  if (syntax_ != ValueSyntax::gemma4) return lark_text(to_json(JsonValue(name)) + ": ");
   if (is_bare_key(name)) return lark_text(fmt::format("{}:", name));
   return quoted(name) + " \":\"";
 }
@@ -314,8 +347,7 @@ std::string ValueGrammar::key(std::string_view name, std::string_view pair) {
 std::string ValueGrammar::any_key(std::string_view pair) {
   if (!pair.empty())
     return writer_.terminal("KEY", fmt::format("/[A-Za-z_][A-Za-z0-9_]{{0,63}}{}/", pair));
-  if (syntax_ == ValueSyntax::python)
-    return writer_.terminal("KEY", R"(/"[^"\\\x00-\x1F]{1,64}": /)");
+  if (syntax_ != ValueSyntax::gemma4) return writer_.terminal("KEY", std::string(kKey));
   return writer_.terminal("KEY", "/[A-Za-z_][A-Za-z0-9_.-]{0,63}:/");
 }
 

@@ -10,12 +10,14 @@
 
 #include "base/json.h"
 #include "text/lark_writer.h"
+#include "text/schema_walk.h"
 
 namespace reprise {
 
 enum class ValueSyntax : std::uint8_t {
   gemma4,  // {key:<|"|>text<|"|>,n:3}, keys in order, None
   python,  // {"key": "text", "n": 3}, True, None
+  json,    // {"key": "text", "n": 3}, true, null; as Python's json.dumps spells it
 };
 
 // Holds to types, properties, required, items and their counts, enum, const, anyOf, oneOf, $ref and
@@ -39,6 +41,8 @@ class ValueGrammar {
   const std::string& loose() const { return loose_; }
   // After finish: a field cannot be a keyword argument.
   bool has_odd_names() const { return has_odd_names_; }
+  // After finish: a value can be a number with a fraction, whose spelling is the template's here.
+  bool has_fractions() const { return has_fractions_; }
 
  private:
   struct Open {
@@ -64,6 +68,8 @@ class ValueGrammar {
   std::string quoted(std::string_view text);
   std::string key(std::string_view name, std::string_view pair);
   std::string any_key(std::string_view pair);
+  std::string other_fields(const JsonObject& schema, const std::vector<ObjectField>& listed,
+                           const std::string& place);
   std::string_view comma() const;
   // Nothing, where there is no keyword.
   void loosen(const std::string& place, std::string_view key);
@@ -77,6 +83,7 @@ class ValueGrammar {
   std::string any_;
   std::string loose_;
   bool has_odd_names_ = false;
+  bool has_fractions_ = false;
 };
 
 // A place in a schema and one within it, like "properties.a"; cut where it is long.

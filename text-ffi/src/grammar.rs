@@ -4,8 +4,9 @@ use crate::boundary::{
     Failure, Outcome, TextBuffer, TextSlice, corrupt, exhausted, guard, invalid_argument, io, lent,
     unsupported,
 };
-use llguidance::api::{GrammarWithLexer, ParserLimits, TopLevelGrammar};
-use llguidance::{Matcher, ParserFactory};
+use crate::grammar_checks::{check_ends, check_patterns};
+use llguidance::api::{GrammarInit, GrammarWithLexer, ParserLimits, TopLevelGrammar};
+use llguidance::{Logger, Matcher, ParserFactory, TokenParser};
 use std::sync::Arc;
 use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
@@ -38,9 +39,21 @@ fn limits() -> ParserLimits {
     }
 }
 
+/// For a step that needs more, once the work of the steps before it is forgotten.
+fn wide_limits() -> ParserLimits {
+    let usual = limits();
+    ParserLimits {
+        max_items_in_row: usual.max_items_in_row * 4,
+        step_lexer_fuel: usual.step_lexer_fuel * 4,
+        step_max_items: usual.step_max_items * 4,
+        max_lexer_states: usual.max_lexer_states * 2,
+        ..usual
+    }
+}
+
 /// A vocabulary as grammars need it.
 pub struct TextGrammarVocabulary {
-    factory: ParserFactory,
+    factory: Arc<ParserFactory>,
     present: Vec<u32>, // bit per token that can be sampled at all
 }
 
@@ -78,15 +91,19 @@ impl TextGrammarVocabulary {
                 .map_err(|error| corrupt(one_line(&error.to_string())))?;
         factory.quiet();
         *factory.limits_mut() = limits();
-        Ok(TextGrammarVocabulary { factory, present })
+        Ok(TextGrammarVocabulary {
+            factory: Arc::new(factory),
+            present,
+        })
     }
 
     fn compile(&self, lark: &str) -> Outcome<TextGrammar> {
-        let grammar = TopLevelGrammar::from_grammar(GrammarWithLexer::from_lark(lark.to_string()));
-        let parser = self.factory.create_parser(grammar);
-        let mut matcher = Matcher::new(Ok(
-            parser.map_err(|error| compile_failure(&error.to_string()))?
-        ));
+        let mut parser = parser_of(&self.factory, lark, limits())?;
+        check_ends(&mut parser)?;
+        if lark.contains("\"pattern\"") {
+            check_patterns(parser.parser.grammar().lexer_spec(), &limits())?;
+        }
+        let mut matcher = Matcher::new(Ok(parser));
         // What can never begin is found here, not after the prompt was forwarded.
         matcher
             .compute_mask_or_eos()
@@ -94,14 +111,32 @@ impl TextGrammarVocabulary {
         Ok(TextGrammar {
             matcher,
             present: self.present.clone(),
+            tokens: Vec::new(),
+            factory: self.factory.clone(),
+            lark: lark.into(),
         })
     }
+}
+
+fn parser_of(factory: &ParserFactory, lark: &str, limits: ParserLimits) -> Outcome<TokenParser> {
+    let grammar = TopLevelGrammar::from_grammar(GrammarWithLexer::from_lark(lark.to_string()));
+    factory
+        .create_parser_from_init_ext(
+            GrammarInit::Serialized(grammar),
+            Logger::new(factory.buffer_log_level(), factory.stderr_log_level()),
+            InferenceCapabilities::default(),
+            limits,
+        )
+        .map_err(|error| compile_failure(&error.to_string()))
 }
 
 /// Where one reply stands in its grammar.
 pub struct TextGrammar {
     matcher: Matcher,
     present: Vec<u32>,
+    tokens: Vec<u32>, // of the reply
+    factory: Arc<ParserFactory>,
+    lark: Arc<str>,
 }
 
 impl TextGrammar {
@@ -110,6 +145,25 @@ impl TextGrammar {
         TextGrammar {
             matcher: self.matcher.deep_clone(),
             present: self.present.clone(),
+            tokens: self.tokens.clone(),
+            factory: self.factory.clone(),
+            lark: self.lark.clone(),
+        }
+    }
+
+    /// The same place with a new matcher. A matcher keeps the states of every text that it looked
+    /// at, and in the end there are too many; only those on the way of this reply are needed.
+    fn start_over(&mut self) -> Outcome<()> {
+        let (factory, lark) = (&self.factory, &self.lark);
+        let parser = on_deep_stack(|| parser_of(factory, lark, wide_limits()))?;
+        let mut matcher = Matcher::new(Ok(parser));
+        match matcher.try_consume_tokens(&self.tokens) {
+            Ok(count) if count == self.tokens.len() => {
+                self.matcher = matcher;
+                Ok(())
+            }
+            Ok(count) => Err(corrupt(format!("a reply's token {count} is lost"))),
+            Err(error) => Err(step_failure(&error.to_string())),
         }
     }
 
@@ -121,8 +175,15 @@ impl TextGrammar {
                 self.present.len()
             )));
         }
-        let mask = self.matcher.compute_mask_or_eos();
-        let mask = mask.map_err(|error| step_failure(&error.to_string()))?;
+        let mask = match self.matcher.compute_mask_or_eos() {
+            Ok(mask) => mask,
+            Err(error) if is_limit(&error.to_string()) => {
+                self.start_over()?;
+                let mask = self.matcher.compute_mask_or_eos();
+                mask.map_err(|error| step_failure(&error.to_string()))?
+            }
+            Err(error) => return Err(step_failure(&error.to_string())),
+        };
         for ((word, allowed), present) in words.iter_mut().zip(mask.as_slice()).zip(&self.present) {
             *word = allowed & present;
         }
@@ -138,8 +199,16 @@ impl TextGrammar {
         if !is_known {
             return Err(invalid_argument(format!("there is no token {token}")));
         }
-        match self.matcher.try_consume_tokens(&[token]) {
-            Ok(1) => Ok(!self.matcher.is_stopped()),
+        let mut consumed = self.matcher.try_consume_tokens(&[token]);
+        if matches!(&consumed, Err(error) if is_limit(&error.to_string())) {
+            self.start_over()?;
+            consumed = self.matcher.try_consume_tokens(&[token]);
+        }
+        match consumed {
+            Ok(1) => {
+                self.tokens.push(token);
+                Ok(!self.matcher.is_stopped())
+            }
             Ok(_) => Err(invalid_argument(format!(
                 "token {token} is none that the grammar allows here"
             ))),
@@ -225,6 +294,13 @@ fn compile_failure(whole: &str) -> Failure {
     } else {
         invalid_argument(message)
     }
+}
+
+/// Whether a matcher came to one of its limits.
+fn is_limit(error: &str) -> bool {
+    ["too many states", "too many expressions", "Current row has"]
+        .iter()
+        .any(|words| error.contains(words))
 }
 
 fn step_failure(error: &str) -> Failure {
@@ -441,6 +517,59 @@ mod tests {
             assert_eq!(failure.status, status, "{}", failure.message);
             assert!(!failure.message.contains('\n'), "{}", failure.message);
             assert!(!failure.message.starts_with("at "), "{}", failure.message);
+        }
+    }
+
+    /// Each letter leads to new states, of which a matcher keeps all.
+    #[test]
+    fn a_matcher_out_of_states_starts_over() {
+        let lark = concat!(
+            r#"start: %json {"type": "string", "maxLength": 5000, "#,
+            r#""pattern": "[a-z]{3,50}[0-9]{3,50}[a-z]{3,50}"}"#
+        );
+        let text = || (b"\"".iter()).chain(b"abcd123 ".iter().cycle().take(4900));
+        let vocabulary = bytes_vocabulary();
+        let mut grammar = on_deep_stack(|| vocabulary.compile(lark)).unwrap();
+        let mut alone = grammar.matcher.deep_clone();
+        drop(vocabulary);
+        let failed = text().find_map(|&byte| {
+            let step = alone.compute_mask_or_eos();
+            step.and_then(|_| alone.try_consume_tokens(&[byte.into()]))
+                .err()
+        });
+        assert!(is_limit(&failed.expect("it is too long").to_string()));
+        let (mut first, mut second) = ([0; 8], [0; 8]);
+        for &byte in text() {
+            grammar.mask(&mut first).unwrap();
+            grammar.advance(byte.into()).unwrap();
+        }
+        let mut copy = grammar.copy();
+        copy.start_over().unwrap();
+        grammar.mask(&mut first).unwrap();
+        copy.mask(&mut second).unwrap();
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn what_could_never_end_is_refused() {
+        let cases = [
+            (
+                "start: \"(\" a \")\" | \"x\"\na: \"(\" a \")\"",
+                "no value satisfies",
+            ),
+            ("start: \"a\" B\nB: /x/ & /y/", "no value satisfies"),
+            (
+                concat!(
+                    r##"start: %json {"type": "object", "properties": {"k": {"$ref": "#"}}, "##,
+                    r#""required": ["k"]}"#
+                ),
+                "k: no value satisfies",
+            ),
+        ];
+        for (lark, says) in cases {
+            let failure = refusal(lark);
+            assert_eq!(failure.status, Status::InvalidArgument);
+            assert!(failure.message.starts_with(says), "{}", failure.message);
         }
     }
 }

@@ -7,6 +7,7 @@ mod boundary;
 mod byte_level;
 mod chat_template;
 mod grammar;
+mod grammar_checks;
 mod json_checks;
 mod json_decoder;
 mod json_file;

@@ -22,6 +22,21 @@ JsonObject object_of(std::string_view text) {
   return value ? value->as_object() : JsonObject{};
 }
 
+constexpr std::string_view kWeather = R"({"type": "object", "properties": {
+    "unit": {"enum": ["c", "f", 1]}, "city": {"type": "string", "maxLength": 20},
+    "Days": {"type": "integer", "minimum": 1, "maximum": 7},
+    "tags": {"type": "array", "items": {"type": "string", "maxLength": 5}},
+    "more": {"type": "object", "properties": {"q k": {"type": "boolean"},
+    "n": {"type": "null"}}, "required": ["q k"], "additionalProperties": false},
+    "set": {"const": {"z": [1, "a"], "b": {}}}}, "required": ["city", "more"],
+    "additionalProperties": false})";
+constexpr std::string_view kNumbers = R"({"type": "object", "properties": {
+    "list": {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 9},
+    "n": {"anyOf": [{"type": "number"}, {"type": "null"}]}, "set": {"const": {"z": [1.0, "a"]}},
+    "more": {"type": "object", "properties": {"q k": {"type": "boolean"}, "x": {"type":
+    ["number", "string"], "maxLength": 3}}, "required": ["q k", "x"]}},
+    "required": ["list", "n"], "additionalProperties": false})";
+
 class CallGrammar : public testing::Test {
  protected:
   std::string lark(ReplyFormat format, const ToolSpec& spec) {
@@ -31,16 +46,9 @@ class CallGrammar : public testing::Test {
     return made.value_or("");
   }
   // Replies of several calls as messages, and as the text that was generated.
-  std::vector<std::pair<std::string, ChatMessage>> replies(ReplyFormat format) {
-    const std::vector<ToolSpec> specs = {
-        {"get_weather", object_of(R"({"type": "object", "properties": {
-            "unit": {"enum": ["c", "f", 1]}, "city": {"type": "string", "maxLength": 20},
-            "Days": {"type": "integer", "minimum": 1, "maximum": 7},
-            "tags": {"type": "array", "items": {"type": "string", "maxLength": 5}},
-            "more": {"type": "object", "properties": {"q k": {"type": "boolean"},
-            "n": {"type": "null"}}, "required": ["q k"], "additionalProperties": false},
-            "set": {"const": {"z": [1, "a"], "b": {}}}}, "required": ["city", "more"],
-            "additionalProperties": false})")}};
+  std::vector<std::pair<std::string, ChatMessage>> replies(ReplyFormat format,
+                                                           std::string_view schema = kWeather) {
+    const std::vector<ToolSpec> specs = {{"get_weather", object_of(schema)}};
     std::mt19937 random(5);
     std::vector<std::pair<std::string, ChatMessage>> found;
     const std::string made = lark(format, specs[0]);
@@ -72,10 +80,12 @@ class CallGrammar : public testing::Test {
 };
 
 TEST_F(CallGrammar, OurWordsRenderCallsAsTheyWereGenerated) {
-  for (const auto& [generated, message] : replies(ReplyFormat::hermes)) {
-    const auto rendered = messages_with_tools_as_text({message}, {});
-    ASSERT_EQ(rendered.size(), 1U);
-    EXPECT_EQ(rendered[0].content, generated);
+  for (const std::string_view schema : {kWeather, kNumbers}) {
+    for (const auto& [generated, message] : replies(ReplyFormat::hermes, schema)) {
+      const auto rendered = messages_with_tools_as_text({message}, {});
+      ASSERT_EQ(rendered.size(), 1U);
+      EXPECT_EQ(rendered[0].content, generated);
+    }
   }
 }
 
@@ -94,7 +104,10 @@ TEST_F(CallGrammar, PublishedTemplatesRenderCallsAsTheyWereGenerated) {
     const auto compiled = ChatTemplate::compile(*source);
     ASSERT_TRUE(compiled.has_value()) << name;
     int compared = 0;
-    for (const auto& [generated, message] : replies(format)) {
+    std::vector<std::pair<std::string, ChatMessage>> all = replies(format);
+    if (format != ReplyFormat::muse)
+      std::ranges::copy(replies(format, kNumbers), back_inserter(all));
+    for (const auto& [generated, message] : all) {
       if (name == "llama3.1" && message.tool_calls.size() > 1) continue;  // it renders one only
       const auto whole = compiled->render({{.role = "user", .content = "q"}, message},
                                           {.add_generation_prompt = false, .now = 0});
@@ -104,6 +117,44 @@ TEST_F(CallGrammar, PublishedTemplatesRenderCallsAsTheyWereGenerated) {
     }
     EXPECT_GE(compared, 2) << name;
   }
+}
+
+// 1.50 would come back as 1.5, and the text that the model wrote would not be in the prompt.
+TEST_F(CallGrammar, NumbersHaveOneSpelling) {
+  const ToolSpec spec{"f", object_of(R"({"properties": {"a": {"type": "number"}}})")};
+  const std::string json = lark(ReplyFormat::hermes, spec);
+  const std::string gemma = lark(ReplyFormat::gemma4, spec);
+  const std::string_view json_head = R"(<tool_call>
+{"name": "f", "arguments": {"a": )";
+  const std::string_view gemma_head = "<|tool_call>call:f{a:";
+  for (const std::string_view number :
+       {"0", "7", "-12", "0.0", "1.0", "-2.5", "0.0001", "0.000123", "120.01", "1e-05", "1.5e+16",
+        "-3e+22", "12345678.1234567", "99999999999999.5"}) {
+    EXPECT_EQ(probe_.after(json, fmt::format("{}{}}}", json_head, number)), "open") << number;
+    EXPECT_EQ(probe_.after(gemma, fmt::format("{}{}}}", gemma_head, number)), "open") << number;
+  }
+  const std::pair<std::string_view, std::string_view> others[] = {
+      {"1.50}", "1.50"},
+      {"1e0", "1e"},
+      {"-0}", "-0"},
+      {"0.00001}", "0.0000"},
+      {"1.00}", "1.00"},
+      {"1e+15", "1e+1"},
+      {"1e+30", "1e+"},
+      {"007", "0"},
+      {"1.123456789012345}", "1.12345678901234"},
+      {"1E5", "1"}};
+  for (const auto& [number, passed] : others) {
+    const std::string let = probe_.after(json, std::string(json_head) + std::string(number));
+    EXPECT_TRUE(let != "open" && let.size() <= json_head.size() + passed.size()) << let;
+    const std::string other = probe_.after(gemma, std::string(gemma_head) + std::string(number));
+    EXPECT_TRUE(other != "open" && other.size() <= gemma_head.size() + passed.size()) << other;
+  }
+  // Others than the listed ones may come as before, but none of them twice.
+  EXPECT_EQ(probe_.after(json, std::string(json_head) + R"(1.5, "b": [2.5, {"c": null}]})"),
+            "open");
+  EXPECT_EQ(probe_.after(json, std::string(json_head) + R"(1.5, "a": )"),
+            std::string(json_head) + R"(1.5, "a)");
 }
 
 TEST_F(CallGrammar, StrictFunctionsAreHeldToTheirSchemas) {
@@ -117,6 +168,7 @@ TEST_F(CallGrammar, StrictFunctionsAreHeldToTheirSchemas) {
        "schema: required"},
       {R"({"patternProperties":{"^a$":{}}})", "schema: patternProperties"},
       {R"({"properties":{"a":{},"b":{}},"minProperties":1})", "schema: minProperties"},
+      {R"({"$ref":"#/$defs/d","$defs":{"d":{"type":"string"}}})", "#/$defs/d: type"},
       {R"({"properties":{"a":{"$ref":"#/$defs/d","maxLength":3}},"$defs":{"d":{"type":"string"}}})",
        "properties.a: "},
   };

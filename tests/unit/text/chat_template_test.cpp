@@ -83,8 +83,8 @@ TEST(ChatTemplate, HostileTemplatesEndSoonWithoutMuchMemory) {
       "{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}",
       "{% for a in range(100000000000) %}x{% endfor %}",
       "{{ 'x' * 2000000000 }}",
-      "{% set n = namespace(s='x') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor "
-      "%}{{ n.s }}",
+      ("{% set n = namespace(s='x') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor "
+       "%}{{ n.s }}"),
       "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
       "{% macro f(n) %}{{ f(n + 1) }}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
   };

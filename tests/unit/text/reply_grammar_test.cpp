@@ -130,7 +130,7 @@ TEST_P(ReplyGrammar, Llama4) {
 
 TEST_P(ReplyGrammar, Gemma4) {
   const std::string call =
-      "<|tool_call>call:get_weather{city:<|\"|>a \"b\"<|\"|>,days:3,more:{deep:true,n:1.5e3},"
+      "<|tool_call>call:get_weather{city:<|\"|>a \"b\"<|\"|>,days:3,more:{deep:true,n:1500.5},"
       "tags:[<|\"|>a<|\"|>,<|\"|><|\"|>],unit:<|\"|>c<|\"|>}<tool_call|>";
   const std::string required = lark({.format = ReplyFormat::gemma4}, ToolChoice::required, true);
   expect(required, call, "complete");

