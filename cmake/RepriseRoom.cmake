@@ -8,7 +8,9 @@ target_compile_options(reprise_options INTERFACE
   -ffp-contract=off        # a contracted multiply-add would differ between files and ISAs (law L1)
   -fno-math-errno
   # g++ 12 finds false ones of these in std::expected, std::variant and std::string at -O2.
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>
+  # clang 19 warns of what libstdc++'s own stable_sort calls.
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 if(REPRISE_WERROR)
   target_compile_options(reprise_options INTERFACE -Werror)
 endif()
@@ -16,16 +18,13 @@ if(REPRISE_CHECKS)
   target_compile_definitions(reprise_options INTERFACE REPRISE_CHECKS)
 endif()
 
-# Sanitizer flags of one room. UndefinedBehaviorSanitizer is off in http where g++ compiles: Beast
-# takes minutes with it.
+# Sanitizer flags of one room's library, or of a program over it. UndefinedBehaviorSanitizer is off
+# in http where g++ compiles: Beast takes minutes with it.
 function(reprise_sanitize target room)
   if(REPRISE_SANITIZE STREQUAL "address")
     set(flags -fsanitize=address -fno-omit-frame-pointer)
     if(NOT room STREQUAL "http" OR REPRISE_LIBFUZZER)
       list(APPEND flags -fsanitize=undefined -fno-sanitize-recover=all)
-    endif()
-    if(REPRISE_LIBFUZZER)
-      list(APPEND flags -fsanitize=fuzzer-no-link)
     endif()
   elseif(REPRISE_SANITIZE STREQUAL "thread")
     set(flags -fsanitize=thread)
@@ -36,12 +35,26 @@ function(reprise_sanitize target room)
   target_link_options(${target} PUBLIC ${flags})
 endfunction()
 
+# What libFuzzer is to see of: the rooms, and the fuzz targets. Not the tests, which it would only
+# slow down.
+function(reprise_fuzzed target)
+  if(REPRISE_LIBFUZZER)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 function(reprise_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;ROOMS;USES" ${ARGN})
   add_library(reprise_${name} STATIC ${ROOM_SOURCES})
   list(TRANSFORM ROOM_ROOMS PREPEND reprise_)
   target_link_libraries(reprise_${name} PUBLIC reprise_options ${ROOM_ROOMS} ${ROOM_USES})
   reprise_sanitize(reprise_${name} ${name})
+  if(NOT name STREQUAL "kernels")  # no parsers there
+    reprise_fuzzed(reprise_${name})
+  endif()
+  if(NOT name MATCHES "^(kernels|http)$")  # they have options of their own
+    reprise_use_precompiled(reprise_${name} room)
+  endif()
 endfunction()
 
 # reprise_test(room SOURCES ... [USES ...]): one GoogleTest program a room, every case a ctest.
@@ -52,6 +65,7 @@ function(reprise_test room)
   target_link_libraries(${room}_test PRIVATE reprise_${room} ${TEST_USES} GTest::gtest
     GTest::gtest_main)
   reprise_sanitize(${room}_test ${room})
+  reprise_use_precompiled(${room}_test test)
   add_test(NAME ${room} COMMAND ${room}_test)
   set_tests_properties(${room} PROPERTIES TIMEOUT 600)
 endfunction()

@@ -12,6 +12,7 @@
 
 #include "engine/philox.h"
 #include "engine/sampling.h"
+#include "support/rounds.h"
 
 namespace reprise {
 namespace {
@@ -142,7 +143,7 @@ TEST(Sampler, LogprobsAreTheModelsWhateverTheTemperature) {
 }
 
 TEST(Sampler, DrawsTheSoftmaxOfTheTemperature) {
-  constexpr int kDraws = 15000;
+  const int draws = rounds(15'000);
   for (const double temperature : {0.5, 1.0, 1.7}) {
     Sampler sampler = scalar_sampler();
     const std::vector<float> logits = random_logits(600, 11, 2);
@@ -153,10 +154,10 @@ TEST(Sampler, DrawsTheSoftmaxOfTheTemperature) {
     const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
     for (double& probability : expected) probability /= sum;
     std::map<TokenId, int> counts;
-    for (int position = 0; position < kDraws; position++) {
+    for (int position = 0; position < draws; position++) {
       counts[draw(sampler, logits, {.temperature = temperature, .seed = 5}, position)]++;
     }
-    expect_distribution(counts, expected, kDraws);
+    expect_distribution(counts, expected, draws);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/rounds.h"
 #include "unit/kv/kv_test_support.h"
 
 namespace reprise {
@@ -349,7 +350,8 @@ TEST(SequenceCache, ModelTest) {
                   kSmallExtents);
     std::vector<Twin> twins;
     std::uint64_t fresh = 1;
-    for (int i = 0; i < 1700; i++) {
+    const int steps = rounds(1700);
+    for (int i = 0; i < steps; i++) {
       step(twins, pool, random, fresh);
       if (HasFatalFailure()) return;
       check_ledger(pool, twins);

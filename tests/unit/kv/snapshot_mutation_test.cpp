@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/rounds.h"
 #include "unit/kv/snapshot_expectation.h"
 
 namespace reprise {
@@ -122,9 +123,10 @@ TEST_F(SnapshotMutation, OneDamageToEveryTensorOfEveryForm) {
 }
 
 TEST_F(SnapshotMutation, RandomDamageToRandomForms) {
+  const int damaged = rounds(3000);
   for (std::uint64_t seed = 1; seed <= 4; seed++) {
     Random random(seed);
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < damaged; i++) {
       const Position offset = kOffsets[random.below(std::ssize(kOffsets))];
       StateSnapshot snapshot = test::formed_snapshot(kWords, layout_, offset, chain_, random);
       for (std::int64_t n = random.below(4); n > 0; n--) test::Mutator(snapshot, random).mutate();
@@ -133,8 +135,8 @@ TEST_F(SnapshotMutation, RandomDamageToRandomForms) {
       if (HasFailure()) return;
     }
   }
-  EXPECT_GT(restored_, 3000);
-  EXPECT_GT(refused_, 3000);
+  EXPECT_GT(restored_, damaged);
+  EXPECT_GT(refused_, damaged);
   EXPECT_EQ(pool_.used_bytes(), 0u);
 }
 

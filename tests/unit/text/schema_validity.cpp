@@ -2,6 +2,7 @@
 #include "schema_validity.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include <gtest/gtest.h>
@@ -83,8 +84,7 @@ bool fits_object(const JsonValue& root, const JsonObject& schema, const JsonObje
 
 bool is_multiple(double number, double of) {
   const double times = number / of;
-  const double nearest = times < 0 ? times - 0.5 : times + 0.5;
-  const auto whole = static_cast<double>(static_cast<std::int64_t>(nearest));
+  const double whole = std::round(times);
   constexpr double kExact = 9e15;  // beyond it the reply's digits are not all there
   return number > kExact || number < -kExact || (times - whole < 1e-6 && whole - times < 1e-6);
 }
