@@ -142,12 +142,13 @@ typedef struct TextGrammar TextGrammar;
 
 // A model's tokens as grammars need them: token i stands for the bytes tokens[i] (none: there is no
 // such token, it is never allowed) and is no text where special[i] is 1; free it with
-// text_grammar_vocabulary_free. `stop_ids` (at least one) end a reply. Takes a second for 262144
-// tokens. TEXT_CORRUPT: a stop id is outside; TEXT_INVALID_ARGUMENT: there is none.
-TextStatus text_grammar_vocabulary_new(const TextSlice* tokens, const uint8_t* special,
-                                       size_t token_count, const uint32_t* stop_ids,
-                                       size_t stop_count, TextGrammarVocabulary** vocabulary,
-                                       TextBuffer* error);
+// text_grammar_vocabulary_free. `tokenizer` (it may be freed before) cuts text that a grammar
+// leaves no choice in. `stop_ids` (at least one) end a reply. Takes a second for 262144 tokens.
+// TEXT_CORRUPT: a stop id is outside; TEXT_INVALID_ARGUMENT: there is none.
+TextStatus text_grammar_vocabulary_new(const TextTokenizer* tokenizer, const TextSlice* tokens,
+                                       const uint8_t* special, size_t token_count,
+                                       const uint32_t* stop_ids, size_t stop_count,
+                                       TextGrammarVocabulary** vocabulary, TextBuffer* error);
 void text_grammar_vocabulary_free(TextGrammarVocabulary* vocabulary);  // null is fine
 
 // Compiles a grammar in llguidance's Lark dialect (special tokens are no text: `<[id]>`; schemas:
@@ -163,9 +164,10 @@ void text_grammar_free(TextGrammar* grammar);  // null is fine
 TextStatus text_grammar_copy(const TextGrammar* grammar, TextGrammar** copy, TextBuffer* error);
 
 // Writes which tokens may follow: bit id % 32 of word id / 32; (token_count + 31) / 32 words. All
-// stop ids where the reply may end. Compiles the grammar again where the work of all steps before
-// has come to a limit. TEXT_EXHAUSTED: more work than a step may take; TEXT_INVALID_ARGUMENT: no
-// token of the vocabulary can follow. The grammar is of no use after either.
+// stop ids where the reply may end; one token of the tokenizer's own where the text has no choice.
+// Compiles the grammar again where the work of all steps before has come to a limit.
+// TEXT_EXHAUSTED: more work than a step may take; TEXT_INVALID_ARGUMENT: no token of the vocabulary
+// can follow. The grammar is of no use after either.
 TextStatus text_grammar_mask(TextGrammar* grammar, uint32_t* words, size_t word_count,
                              TextBuffer* error);
 

@@ -154,8 +154,9 @@ Result<OwnedVocabulary> GrammarCompiler::State::build_unguarded() const {
   for (const TokenId id : stop_ids) stops.push_back(static_cast<std::uint32_t>(id));
   TextGrammarVocabulary* made = nullptr;
   ffi::Buffer error;
-  const TextStatus status = text_grammar_vocabulary_new(
-      tokens.data(), special.data(), size, stops.data(), stops.size(), &made, error.out());
+  const TextStatus status =
+      text_grammar_vocabulary_new(&tokenizer.ffi(), tokens.data(), special.data(), size,
+                                  stops.data(), stops.size(), &made, error.out());
   if (status != TEXT_OK) return ffi::failure(status, error);
 #if defined(__GLIBC__)
   malloc_trim(0);  // building takes as much again

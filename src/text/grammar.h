@@ -23,8 +23,10 @@ class GrammarMatcher {
   // Another reply that stands at the same place; much cheaper than to compile again.
   Result<GrammarMatcher> copy() const;
 
-  // Which tokens may follow. Errors: exhausted (a limit of the matcher: named), invalid_argument
-  // (no token of the vocabulary can follow). After one the matcher is of no use.
+  // Which tokens may follow. Where the text can go on in one way only, that is one token: the
+  // tokenizer's own, so that a prompt with the reply in it has the same tokens. Errors: exhausted
+  // (a limit of the matcher: named), invalid_argument (no token of the vocabulary can follow).
+  // After one the matcher is of no use.
   Status compute_mask();
   // Of the newest compute_mask: bit id % 32 of word id / 32. Every stop id's bit is set when the
   // reply may end here.

@@ -195,4 +195,8 @@ std::optional<TokenId> Tokenizer::eos() const {
   return state_->eos;
 }
 
+const TextTokenizer& Tokenizer::ffi() const {
+  return *state_->tokenizer;
+}
+
 }  // namespace reprise

@@ -12,6 +12,8 @@
 #include "base/types.h"
 #include "text/vocabulary.h"
 
+struct TextTokenizer;  // of text-ffi
+
 namespace reprise {
 
 // Whether encode() adds the tokens that the model expects around a text (bos, and eos if it says
@@ -58,6 +60,7 @@ class Tokenizer {
   std::optional<TokenId> find(std::string_view token) const;  // by exact spelling in the vocabulary
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
+  const TextTokenizer& ffi() const;  // for this room
 
  private:
   struct State;

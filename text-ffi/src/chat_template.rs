@@ -262,6 +262,11 @@ mod tests {
             render("{% for n in x %}{{ n }} {% endfor %}", numbers.clone()).trim_end(),
             python
         );
+        let read: serde_json::Value = serde_json::from_str("[3e72, 9007199254740993.5]").unwrap();
+        assert_eq!(
+            render("{{ x | tojson }}", json!({"x": read})),
+            "[3e+72, 9007199254740994.0]"
+        );
         let listed = format!("[{}]", python.replace(' ', ", "));
         assert_eq!(render("{{ x | tojson }}", numbers), listed);
         assert_eq!(

@@ -1,14 +1,17 @@
 //! Which tokens may follow: llguidance's grammars over this library's vocabularies, with limits for
 //! grammars that come from strangers.
 use crate::boundary::{
-    Failure, Outcome, TextBuffer, TextSlice, corrupt, exhausted, guard, invalid_argument, io, lent,
-    unsupported,
+    Outcome, TextBuffer, TextSlice, corrupt, exhausted, guard, invalid_argument, io, lent,
 };
 use crate::grammar_checks::{check_ends, check_patterns};
+use crate::grammar_failures::{compile_failure, is_limit, one_line, step_failure};
+use crate::grammar_tokens::GrammarTokens;
+use crate::tokenizer::{Encoder, TextTokenizer};
 use llguidance::api::{GrammarInit, GrammarWithLexer, ParserLimits, TopLevelGrammar};
 use llguidance::{Logger, Matcher, ParserFactory, TokenParser};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
+use toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
 /// Bytes of a grammar with the schemas in it.
 const GRAMMAR_BYTES_MAX: usize = 2 << 20;
@@ -16,7 +19,6 @@ const GRAMMAR_BYTES_MAX: usize = 2 << 20;
 const TOKEN_BYTES_MAX: usize = 1000;
 /// Chains of references make llguidance recurse; JSON's own depth is bounded by serde_json.
 const COMPILE_STACK_BYTES: usize = 256 << 20;
-const MESSAGE_CHARACTERS_MAX: usize = 300;
 
 /// Sets of texts that are decided at once, without walking the tree of their tokens. Each contains
 /// the one before it. `<` is apart, because the text before a call ends with a tag.
@@ -54,12 +56,17 @@ fn wide_limits() -> ParserLimits {
 /// A vocabulary as grammars need it.
 pub struct TextGrammarVocabulary {
     factory: Arc<ParserFactory>,
-    present: Vec<u32>, // bit per token that can be sampled at all
+    present: Arc<[u32]>, // bit per token that can be sampled at all
 }
 
 impl TextGrammarVocabulary {
     /// `special`: 1 for tokens that stand for no text.
-    fn new(tokens: &[TextSlice], special: &[u8], stop_ids: &[u32]) -> Outcome<Self> {
+    fn new(
+        encoder: Arc<Encoder>,
+        tokens: &[TextSlice],
+        special: &[u8],
+        stop_ids: &[u32],
+    ) -> Outcome<Self> {
         let size = tokens.len();
         let mut words = vec![Vec::new(); size];
         let mut present = vec![0u32; size.div_ceil(32)];
@@ -84,7 +91,12 @@ impl TextGrammarVocabulary {
             .first()
             .ok_or_else(|| invalid_argument("a grammar needs a stop token, got none"))?;
         let tree = TokTrie::from(&TokRxInfo::new(size as u32, first), &words);
-        let environment: TokEnv = Arc::new(ApproximateTokEnv::new(tree.with_eos_tokens(stop_ids)));
+        let present: Arc<[u32]> = present.into();
+        let environment: TokEnv = Arc::new(GrammarTokens::new(
+            tree.with_eos_tokens(stop_ids),
+            encoder,
+            present.clone(),
+        ));
         let slices = SLICES.map(String::from);
         let mut factory =
             ParserFactory::new(&environment, InferenceCapabilities::default(), &slices)
@@ -103,14 +115,17 @@ impl TextGrammarVocabulary {
         if lark.contains("\"pattern\"") {
             check_patterns(parser.parser.grammar().lexer_spec(), &limits())?;
         }
-        let mut matcher = Matcher::new(Ok(parser));
+        let matcher = Matcher::new(Ok(parser));
         // What can never begin is found here, not after the prompt was forwarded.
-        matcher
+        let mut first_choice = matcher.deep_clone();
+        first_choice.consume_ff_tokens();
+        first_choice
             .compute_mask_or_eos()
             .map_err(|error| step_failure(&error.to_string()))?;
         Ok(TextGrammar {
             matcher,
             present: self.present.clone(),
+            forced: VecDeque::new(),
             tokens: Vec::new(),
             factory: self.factory.clone(),
             lark: lark.into(),
@@ -133,8 +148,9 @@ fn parser_of(factory: &ParserFactory, lark: &str, limits: ParserLimits) -> Outco
 /// Where one reply stands in its grammar.
 pub struct TextGrammar {
     matcher: Matcher,
-    present: Vec<u32>,
-    tokens: Vec<u32>, // of the reply
+    present: Arc<[u32]>,
+    forced: VecDeque<u32>, // what must follow, in the tokenizer's own tokens
+    tokens: Vec<u32>,      // of the reply
     factory: Arc<ParserFactory>,
     lark: Arc<str>,
 }
@@ -145,6 +161,7 @@ impl TextGrammar {
         TextGrammar {
             matcher: self.matcher.deep_clone(),
             present: self.present.clone(),
+            forced: self.forced.clone(),
             tokens: self.tokens.clone(),
             factory: self.factory.clone(),
             lark: self.lark.clone(),
@@ -175,6 +192,14 @@ impl TextGrammar {
                 self.present.len()
             )));
         }
+        if self.forced.is_empty() {
+            self.forced = self.matcher.compute_ff_tokens().into();
+        }
+        if let Some(&token) = self.forced.front() {
+            words.fill(0);
+            words[token as usize / 32] = 1 << (token % 32);
+            return Ok(());
+        }
         let mask = match self.matcher.compute_mask_or_eos() {
             Ok(mask) => mask,
             Err(error) if is_limit(&error.to_string()) => {
@@ -184,7 +209,11 @@ impl TextGrammar {
             }
             Err(error) => return Err(step_failure(&error.to_string())),
         };
-        for ((word, allowed), present) in words.iter_mut().zip(mask.as_slice()).zip(&self.present) {
+        for ((word, allowed), present) in words
+            .iter_mut()
+            .zip(mask.as_slice())
+            .zip(self.present.iter())
+        {
             *word = allowed & present;
         }
         Ok(())
@@ -206,6 +235,9 @@ impl TextGrammar {
         }
         match consumed {
             Ok(1) => {
+                if self.forced.pop_front() != Some(token) {
+                    self.forced.clear();
+                }
                 self.tokens.push(token);
                 Ok(!self.matcher.is_stopped())
             }
@@ -215,100 +247,6 @@ impl TextGrammar {
             Err(error) => Err(step_failure(&error.to_string())),
         }
     }
-}
-
-/// What llguidance says in words that no client can do anything with.
-const KNOWN_MESSAGES: [(&str, &str); 6] = [
-    (
-        "oneOf constraints are not supported",
-        "oneOf is not supported where one value may satisfy several of its alternatives",
-    ),
-    (
-        "Current row has",
-        "the schema allows too much at one place: more than a step may look at",
-    ),
-    (
-        "too many expressions constructed",
-        "a pattern, a length or a multipleOf that is too large to be followed",
-    ),
-    (
-        "too many states",
-        "patterns and lengths that are too large to be followed",
-    ),
-    (
-        "Unable to determine if regex is empty",
-        "a pattern that is too large, perhaps with its length or format",
-    ),
-    (
-        "circular references with sibling keys",
-        "a $ref to itself with other keywords beside it is not supported",
-    ),
-];
-
-/// The first line, without what llguidance adds around it.
-fn one_line(message: &str) -> String {
-    for (words, instead) in KNOWN_MESSAGES {
-        if message.contains(words) {
-            return instead.into();
-        }
-    }
-    // What is wrong comes last, behind a drawing of where.
-    if message.contains("regex parse error:") {
-        let reason = message
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("error: "));
-        return format!(
-            "a pattern is wrong: {}",
-            reason.unwrap_or("no reason given")
-        );
-    }
-    let mut line = message.lines().next().unwrap_or_default().trim();
-    if line.starts_with("at ") {
-        line = line.split_once("): ").map_or(line, |(_, rest)| rest); // a place in the Lark text
-    }
-    for words in ["failed to compile JSON schema: ", "lexer error: "] {
-        line = line.strip_prefix(words).unwrap_or(line);
-    }
-    let mut text: String = line.chars().take(MESSAGE_CHARACTERS_MAX).collect();
-    if text.len() < line.len() {
-        text.push_str("...");
-    }
-    text
-}
-
-fn compile_failure(whole: &str) -> Failure {
-    let message = one_line(whole);
-    let says = |words: &[&str]| words.iter().any(|word| whole.contains(word));
-    if says(&[
-        "too big",
-        "too many",
-        "schema too large",
-        "fuel",
-        "exceeded",
-        "exceeds",
-        "Unable to determine if regex is empty",
-    ]) {
-        exhausted(message)
-    } else if says(&["Unimplemented keys", "Unknown format", "not supported"]) {
-        unsupported(message)
-    } else {
-        invalid_argument(message)
-    }
-}
-
-/// Whether a matcher came to one of its limits.
-fn is_limit(error: &str) -> bool {
-    ["too many states", "too many expressions", "Current row has"]
-        .iter()
-        .any(|words| error.contains(words))
-}
-
-fn step_failure(error: &str) -> Failure {
-    // StopReason::NoExtensionBias; the matcher keeps its text only.
-    if error.starts_with("NoExtensionBias") {
-        return invalid_argument("no token of the vocabulary can follow");
-    }
-    exhausted(one_line(error))
 }
 
 /// Runs `body` where recursion has room.
@@ -328,6 +266,7 @@ fn on_deep_stack<T: Send>(body: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn text_grammar_vocabulary_new(
+    tokenizer: *const TextTokenizer,
     tokens: *const TextSlice,
     special: *const u8,
     token_count: usize,
@@ -341,7 +280,8 @@ pub unsafe extern "C" fn text_grammar_vocabulary_new(
             let tokens = lent(tokens, token_count);
             let special = lent(special, token_count);
             let stop_ids = lent(stop_ids, stop_count);
-            let vocabulary = TextGrammarVocabulary::new(tokens, special, stop_ids)?;
+            let encoder = (*tokenizer).encoder();
+            let vocabulary = TextGrammarVocabulary::new(encoder, tokens, special, stop_ids)?;
             out.write(Box::into_raw(Box::new(vocabulary)));
             Ok(())
         })
@@ -445,7 +385,8 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boundary::Status;
+    use crate::boundary::{Failure, Status};
+    use crate::vocabulary::{Kind, TokenType, Vocabulary};
 
     /// Every byte but 0xFF, then a stop token.
     fn bytes_vocabulary() -> TextGrammarVocabulary {
@@ -454,7 +395,28 @@ mod tests {
         tokens.push(TextSlice::of(b"<end>"));
         let mut special = vec![0; 255];
         special.push(1);
-        TextGrammarVocabulary::new(&tokens, &special, &[255]).unwrap()
+        TextGrammarVocabulary::new(encoder_of_bytes(), &tokens, &special, &[255]).unwrap()
+    }
+
+    fn encoder_of_bytes() -> Arc<Encoder> {
+        let tokens = (0..=255).map(|byte| format!("<0x{byte:02X}>").into());
+        Arc::new(
+            Encoder::of(&Vocabulary {
+                kind: Kind::Scores,
+                tokens: tokens.collect(),
+                types: vec![TokenType::Byte; 256],
+                scores: vec![0.0; 256].into(),
+                merges: Vec::new(),
+                pre_tokenizer: "",
+                bos: None,
+                eos: None,
+                unknown: None,
+                add_bos: false,
+                add_eos: false,
+                add_space_prefix: false,
+            })
+            .unwrap(),
+        )
     }
 
     fn refusal(lark: &str) -> Failure {

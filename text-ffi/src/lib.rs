@@ -8,6 +8,8 @@ mod byte_level;
 mod chat_template;
 mod grammar;
 mod grammar_checks;
+mod grammar_failures;
+mod grammar_tokens;
 mod json_checks;
 mod json_decoder;
 mod json_file;

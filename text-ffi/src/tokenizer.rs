@@ -6,15 +6,51 @@ use crate::merge_encoder::MergeEncoder;
 use crate::score_encoder::{ScoreEncoder, WordCache};
 use crate::token_table::{TextTokenTable, TokenTable};
 use crate::vocabulary::{Kind, TextVocabulary, Vocabulary};
+use std::sync::Arc;
 
-enum Encoder {
+pub enum Encoder {
     Scores(AddedTokens, ScoreEncoder),
     Merges(AddedTokens, MergeEncoder),
     Json(Box<JsonEncoder>),
 }
 
+impl Encoder {
+    pub fn of(vocabulary: &Vocabulary) -> Outcome<Self> {
+        let added = AddedTokens::new(vocabulary)?;
+        Ok(match vocabulary.kind {
+            Kind::Scores => Encoder::Scores(added, ScoreEncoder::new(vocabulary)),
+            Kind::Merges => Encoder::Merges(added, MergeEncoder::new(vocabulary)?),
+        })
+    }
+
+    /// Nothing is put around the text.
+    pub fn encode(&self, text: &str, parse_special: bool, ids: &mut Vec<u32>) -> Outcome<()> {
+        match self {
+            Encoder::Json(encoder) => encoder.encode(text, parse_special, ids)?,
+            Encoder::Merges(added, encoder) => {
+                for piece in added.split(text, parse_special) {
+                    match piece {
+                        Piece::Token(id) => ids.push(id),
+                        Piece::Text(text) => encoder.encode(text, ids)?,
+                    }
+                }
+            }
+            Encoder::Scores(added, encoder) => {
+                let mut words = WordCache::default();
+                for piece in added.split(text, parse_special) {
+                    match piece {
+                        Piece::Token(id) => ids.push(id),
+                        Piece::Text(text) => encoder.encode(text, &mut words, ids),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 pub struct TextTokenizer {
-    encoder: Encoder,
+    encoder: Arc<Encoder>,
     table: TokenTable,
     before: Vec<u32>, // put around a text when special tokens are asked for
     after: Vec<u32>,
@@ -22,12 +58,8 @@ pub struct TextTokenizer {
 
 impl TextTokenizer {
     fn new(vocabulary: &Vocabulary) -> Outcome<Self> {
-        let added = AddedTokens::new(vocabulary)?;
         Ok(TextTokenizer {
-            encoder: match vocabulary.kind {
-                Kind::Scores => Encoder::Scores(added, ScoreEncoder::new(vocabulary)),
-                Kind::Merges => Encoder::Merges(added, MergeEncoder::new(vocabulary)?),
-            },
+            encoder: Arc::new(Encoder::of(vocabulary)?),
             table: TokenTable::new(vocabulary)?,
             before: Vec::from_iter(vocabulary.bos.filter(|_| vocabulary.add_bos)),
             after: Vec::from_iter(vocabulary.eos.filter(|_| vocabulary.add_eos)),
@@ -42,11 +74,15 @@ impl TextTokenizer {
             after,
         } = JsonTokenizer::parse(json)?;
         Ok(TextTokenizer {
-            encoder: Encoder::Json(Box::new(encoder)),
+            encoder: Arc::new(Encoder::Json(Box::new(encoder))),
             table,
             before,
             after,
         })
+    }
+
+    pub fn encoder(&self) -> Arc<Encoder> {
+        self.encoder.clone()
     }
 
     fn encode(&self, text: &str, add_special: bool, parse_special: bool) -> Outcome<Vec<u32>> {
@@ -60,26 +96,7 @@ impl TextTokenizer {
         if add_special {
             ids.extend_from_slice(&self.before);
         }
-        match &self.encoder {
-            Encoder::Json(encoder) => encoder.encode(text, parse_special, &mut ids)?,
-            Encoder::Merges(added, encoder) => {
-                for piece in added.split(text, parse_special) {
-                    match piece {
-                        Piece::Token(id) => ids.push(id),
-                        Piece::Text(text) => encoder.encode(text, &mut ids)?,
-                    }
-                }
-            }
-            Encoder::Scores(added, encoder) => {
-                let mut words = WordCache::default();
-                for piece in added.split(text, parse_special) {
-                    match piece {
-                        Piece::Token(id) => ids.push(id),
-                        Piece::Text(text) => encoder.encode(text, &mut words, &mut ids),
-                    }
-                }
-            }
-        }
+        self.encoder.encode(text, parse_special, &mut ids)?;
         if add_special {
             ids.extend_from_slice(&self.after);
         }

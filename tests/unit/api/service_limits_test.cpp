@@ -135,7 +135,7 @@ TEST_F(LimitsTest, TooManyMessages) {
 // A schema that outgrows the matcher in the middle of a reply is the client's, whole or streamed.
 TEST_F(LimitsTest, ASchemaThatIsTooLargeFurtherIn) {
   std::string objects;
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < 240; i++) {
     std::string names;
     for (int j = 0; j < 100; j++) {
       names += (j > 0 ? ",\"p" : "\"p") + std::to_string(i) + "_" + std::to_string(j) +

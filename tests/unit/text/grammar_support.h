@@ -59,5 +59,6 @@ std::vector<Call> calls_in(ReplyFormat format, const std::vector<ToolSpec>& spec
 bool has_huge_number(std::string_view text);
 
 bool is_allowed(std::span<const std::uint32_t> mask, TokenId id);
+int count_allowed(std::span<const std::uint32_t> mask);
 
 }  // namespace reprise::test
