@@ -11,10 +11,18 @@
 
 namespace reprise {
 
+// Where a chat's prompt ends.
+enum class PromptEnd : std::uint8_t {
+  reply,     // a reply has begun: behind the template's generation prompt
+  messages,  // behind the last message's end of turn
+  content,   // inside the last message, right behind its text: the reply goes on with it
+};
+
 struct ChatSettings {
   JsonArray tools = {};               // definitions, as OpenAI's clients send them
   JsonObject variables = {};          // "chat_template_kwargs"
   std::string reasoning_effort = {};  // none, minimal, low, medium, high ...; empty: not given
+  PromptEnd end = PromptEnd::reply;
 };
 
 // The template's variables: what reasoning_effort means to the families that know thoughts, then

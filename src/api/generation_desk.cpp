@@ -101,6 +101,7 @@ struct GenerationDesk::State {
   ApiStatus submit(const Job& job, PreparedGeneration prepared, std::string id, std::size_t prompts,
                    std::unique_ptr<ReplyWriter> writer);
   void log_unknown(const std::vector<std::string>& names);
+  void log_left_out(const std::vector<std::string>& types);
 
   PrepareContext prepare_context(const Job& job) const;
   ReplyPlan reply_plan(const PreparedGeneration& prepared, std::string_view prefix);
@@ -111,7 +112,8 @@ struct GenerationDesk::State {
   const DeskContext context;
   const std::string fingerprint;
   std::mutex names_mutex;
-  std::set<std::string> unknown_names;  // guarded by names_mutex
+  std::set<std::string> unknown_names;   // guarded by names_mutex
+  std::set<std::string> left_out_types;  // guarded by names_mutex
   LiveRequests live;
   // Last: their threads use the others. Requests with grammars have a thread of their own, so that
   // plain ones do not wait for a schema.
@@ -225,6 +227,7 @@ ApiStatus GenerationDesk::State::submit(const Job& job, PreparedGeneration prepa
   const GenerationFields& fields = prepared.fields;
   std::vector<GenerationRequest>& generations = prepared.generations;
   log_unknown(fields.unknown);
+  log_left_out(fields.tools_left_out);
   const std::int64_t timeout_ms = generations.front().timeout_ms;
   const std::int64_t elapsed_ms = milliseconds_since(job.accepted_at);
   if (timeout_ms > 0 && elapsed_ms >= timeout_ms)
@@ -273,6 +276,14 @@ void GenerationDesk::State::log_unknown(const std::vector<std::string>& names) {
     const std::string plain = loggable_name(name);
     if (unknown_names.insert(plain).second)
       spdlog::info("unknown request field {}: ignored", plain);
+  }
+}
+
+void GenerationDesk::State::log_left_out(const std::vector<std::string>& types) {
+  const std::lock_guard lock(names_mutex);
+  for (const std::string& type : types) {
+    if (left_out_types.insert(type).second)
+      spdlog::info("tool of type {}: left out, nothing runs it here", type);
   }
 }
 

@@ -79,8 +79,8 @@ std::string parameters_path(const ReplyRules& rules, std::string_view name) {
     const JsonValue* function = tool != nullptr ? tool->if_contains("function") : nullptr;
     const JsonObject* fields = function != nullptr ? function->if_object() : nullptr;
     const JsonValue* found = fields != nullptr ? fields->if_contains("name") : nullptr;
-    if (found != nullptr && found->is_string() && found->get_string() == name)
-      return fmt::format("tools[{}].{}", index, rules.tool_parameters);
+    const bool is_it = found != nullptr && found->is_string() && found->get_string() == name;
+    if (is_it && index < tools.places.size()) return tools.places[index] + ".parameters";
   }
   return "tools";
 }

@@ -45,7 +45,6 @@ struct ReplyRules {
   const Tools* tools = nullptr;        // null: there are none
   const JsonObject* schema = nullptr;  // null: none
   std::string_view schema_param = {};  // the request's field that it stands in
-  std::string_view tool_parameters = "function.parameters";  // of tools[i]: where its schema is
 };
 
 // Constraints for `count` replies, each with a state of its own: null ones where nothing holds.

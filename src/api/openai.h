@@ -42,7 +42,8 @@ struct GenerationFields {
   std::int64_t cache_pin_seconds = 0;
   Priority priority = Priority::normal;
   std::optional<std::int64_t> timeout_ms;
-  std::vector<std::string> unknown;  // fields that we ignore
+  std::vector<std::string> unknown;         // fields that we ignore
+  std::vector<std::string> tools_left_out;  // types of tools that the model is not offered
 };
 
 // What "reasoning_effort" may say.
@@ -51,8 +52,9 @@ inline constexpr std::array<std::string_view, 6> kReasoningEfforts = {"none",   
 
 // The functions that a reply may call.
 struct Tools {
-  JsonArray definitions;        // as given, for the chat template
-  std::vector<ToolSpec> specs;  // the same, in the same order; only those that may be called
+  JsonArray definitions;            // as given, for the chat template
+  std::vector<std::string> places;  // of the same, where each stands: "tools[0].function"
+  std::vector<ToolSpec> specs;      // the same, in the same order; only those that may be called
   ToolChoice choice = ToolChoice::none;  // a named function: required, and the only spec
   bool parallel = true;                  // more than one call in a reply
   bool is_named = false;                 // tool_choice names the function: exactly one call
@@ -64,16 +66,17 @@ struct ParamNames {
   std::string_view max_tokens = "max_tokens";
   std::string_view logprobs = "top_logprobs";
   std::string_view schema = "response_format.json_schema.schema";
-  std::string_view tool_parameters = "function.parameters";  // of tools[i]
 };
 
 struct ChatRequest {
   GenerationFields fields;
   std::vector<ChatMessage> messages;
   Tools tools;
-  std::optional<JsonObject> schema;  // the reply is one JSON value by this schema
-  JsonObject template_variables;     // "chat_template_kwargs"
-  std::string reasoning_effort;      // a word of kReasoningEfforts; empty: not given
+  std::optional<JsonObject> schema;            // the reply is one JSON value by this schema
+  JsonObject template_variables;               // "chat_template_kwargs"
+  std::string reasoning_effort;                // a word of kReasoningEfforts; empty: not given
+  std::optional<bool> adds_generation_prompt;  // "add_generation_prompt"; absent: as it must be
+  bool continues = false;                      // "continue_final_message"
   ParamNames names;
 };
 

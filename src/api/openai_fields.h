@@ -28,8 +28,11 @@ ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader, const L
 void add_generation_schema(JsonObject& object_schema, const Limits& limits);
 
 // What a chat's prompt is made of besides its messages: tools, tool_choice, reasoning_effort,
-// chat_template_kwargs.
+// chat_template_kwargs, add_generation_prompt, continue_final_message.
 std::span<const Field<ChatRequest>> chat_prompt_fields();
+// Whether the last message can be gone on with where the request says so; after all fields.
+// Errors: invalid_value.
+ApiStatus check_continued(const ChatRequest& request);
 
 // Refuses parameters that would change the answer and that nobody has read from `reader`, unless
 // their value asks for nothing; what is unknown after that goes into `unknown`.
@@ -61,17 +64,34 @@ ApiResult<std::string> parse_text_content(const FieldPlace& place, const JsonVal
 
 // ---- tools and formats
 
-// How a function or a schema is written: below a key of its own ({"type", "function": {"name"}}, as
-// in chat requests), or beside "type" ({"type", "name"}, as in /v1/responses).
-enum class Nesting : std::uint8_t { nested, flat };
-
-// "tools": adds definitions (always in the nested form) and specs; with any, the choice becomes
-// automatic. Errors: types other than function (unsupported_parameter), bad or repeated names.
-ApiStatus parse_tools(const FieldPlace& place, const JsonValue& value, Nesting nesting,
-                      Tools& tools);
+// "tools" of a chat request: adds definitions and specs; with any, the choice becomes automatic.
+// Errors: types other than function (unsupported_parameter), bad or repeated names.
+ApiStatus parse_tools(const FieldPlace& place, const JsonValue& value, Tools& tools);
 // "tool_choice", after the tools: none leaves no specs, a named function only its own.
-ApiStatus parse_tool_choice(const FieldPlace& place, const JsonValue& value, Nesting nesting,
-                            Tools& tools);
+ApiStatus parse_tool_choice(const FieldPlace& place, const JsonValue& value, Tools& tools);
+
+// The steps of both, for requests that write tools otherwise.
+
+// One function, without its "type": what calls are held to, and what the template shows.
+struct FunctionTool {
+  ToolSpec spec;
+  JsonObject definition;  // {"name", "description" ...}
+};
+ApiResult<FunctionTool> read_function(const FieldPlace& place, const JsonValue& object);
+// Errors: there is one of this name.
+ApiStatus add_function(const FieldPlace& place, FunctionTool function, Tools& tools);
+// OpenAI's rule for names: letters, digits, _ and -.
+ApiStatus check_name(const FieldPlace& place, std::string_view name, std::size_t bytes_max);
+// A choice in one word: none, auto, required. Errors: any other value.
+ApiStatus parse_choice_word(const FieldPlace& place, const JsonValue& value, Tools& tools);
+// The one function that must be called. False: there is none of this name.
+bool choose_function(std::string_view name, Tools& tools);
+// Of "tools" and "tool_choice": an item's "type". Errors: it has none, or one that is no text.
+ApiResult<std::string> read_tool_type(const FieldPlace& place, FieldReader& reader);
+
+// How the schema of a reply is written: below a key of its own ({"type", "json_schema": {"name"}},
+// as in chat requests), or beside "type" ({"type", "name"}, as in /v1/responses).
+enum class Nesting : std::uint8_t { nested, flat };
 
 // The schema that response_format (nested) or text.format (flat) asks for; nothing for text.
 ApiResult<std::optional<JsonObject>> parse_reply_format(const FieldPlace& place,
@@ -86,9 +106,12 @@ ApiResult<JsonObject> parse_template_variables(const FieldPlace& place, const Js
 // A schema of a reply: an object within its limit.
 ApiResult<JsonObject> parse_reply_schema(const FieldPlace& place, const JsonValue& value);
 
-// The schemas of these four.
-JsonObject tools_schema(const Limits& limits, Nesting nesting);
-JsonObject tool_choice_schema(Nesting nesting);
+// The schemas of these.
+JsonObject tools_schema(const Limits& limits);
+JsonObject function_schema(const Limits& limits);  // of read_function
+JsonObject tool_choice_schema();
+// A choice in one word, or in the form of `named`.
+JsonObject tool_choice_schema_with(JsonObject named);
 JsonObject reply_format_schema(const Limits& limits, Nesting nesting);
 
 // ---- schemas of whole requests, for /openapi.json

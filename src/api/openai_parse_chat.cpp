@@ -16,11 +16,11 @@ ApiStatus parse_chat_messages(const FieldPlace& place, const JsonValue& value,
 }
 
 ApiStatus parse_chat_tools(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
-  return parse_tools(place, value, Nesting::nested, request.tools);
+  return parse_tools(place, value, request.tools);
 }
 
 ApiStatus parse_chat_choice(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
-  return parse_tool_choice(place, value, Nesting::nested, request.tools);
+  return parse_tool_choice(place, value, request.tools);
 }
 
 ApiStatus parse_parallel(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
@@ -41,10 +41,10 @@ ApiStatus parse_variables(const FieldPlace& place, const JsonValue& value, ChatR
 }
 
 JsonObject chat_tools_schema(const Limits& limits) {
-  return tools_schema(limits, Nesting::nested);
+  return tools_schema(limits);
 }
 JsonObject chat_choice_schema(const Limits&) {
-  return tool_choice_schema(Nesting::nested);
+  return tool_choice_schema();
 }
 JsonObject chat_format_schema(const Limits& limits) {
   return reply_format_schema(limits, Nesting::nested);
@@ -67,6 +67,14 @@ constexpr std::array kPromptFields = {
         "How much is thought before the answer, where the model's template knows it."),
     composite_field<ChatRequest, parse_variables>("chat_template_kwargs", R"({"type":"object"})",
                                                   "Variables of the model's chat template."),
+    boolean_field<&ChatRequest::adds_generation_prompt>(
+        "add_generation_prompt", "",
+        "false: the prompt ends behind the messages, and no reply has begun. Absent: true, but for "
+        "continue_final_message, which takes false only."),
+    boolean_field<&ChatRequest::continues>(
+        "continue_final_message", "false",
+        "true: the prompt ends right behind the text of the last message, the assistant's, and the "
+        "reply is what follows it."),
 };
 
 constexpr std::array kReplyFields = {
@@ -105,10 +113,44 @@ ApiStatus parse_logprobs(FieldReader& reader, GenerationFields& fields, const Li
   return {};
 }
 
+ApiStatus not_continued(std::string_view why) {
+  return wrong_value("continue_final_message", fmt::format("got true, {}", why));
+}
+
 }  // namespace
 
 std::span<const Field<ChatRequest>> chat_prompt_fields() {
   return kPromptFields;
+}
+
+ApiStatus check_continued(const ChatRequest& request) {
+  if (!request.continues) return {};
+  if (request.adds_generation_prompt.value_or(false)) {
+    return wrong_value("add_generation_prompt",
+                       "got true, expected false or no such field beside continue_final_message");
+  }
+  const ChatMessage& last = request.messages.back();
+  if (last.role != "assistant") {
+    return not_continued(
+        fmt::format("but the last message's role is {}, expected assistant", last.role));
+  }
+  if (!last.tool_calls.empty()) {
+    return not_continued("but the last message has tool_calls, expected text only");
+  }
+  if (last.content.find_first_not_of(" \n\r\t") == std::string::npos) {
+    return not_continued("but the last message has no text to go on with");
+  }
+  if (request.tools.choice == ToolChoice::required) {
+    return wrong_value("tool_choice",
+                       "got a call that must come, expected \"auto\" or \"none\" beside "
+                       "continue_final_message: the reply has begun with text");
+  }
+  if (request.schema) {
+    return wrong_value("response_format",
+                       "got a format beside continue_final_message, expected {\"type\":\"text\"}: "
+                       "only what follows could be held to it");
+  }
+  return {};
 }
 
 ApiResult<JsonObject> parse_template_variables(const FieldPlace& place, const JsonValue& value) {
@@ -130,6 +172,7 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body, const Limits& l
   TRY(read_fields(reader, kPromptFields, limits, fields.unknown, request));
   TRY(read_fields(reader, kReplyFields, limits, fields.unknown, request));
   TRY(finish_fields(reader, fields.unknown));
+  TRY(check_continued(request));
   return request;
 }
 

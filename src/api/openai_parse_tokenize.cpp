@@ -92,6 +92,7 @@ ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body, const L
   request.content = std::move(draft.content).value_or("");
   if (draft.messages) {
     chat.messages = std::move(*draft.messages);
+    TRY(check_continued(chat));
     request.chat = std::move(chat);
   }
   return std::move(request);

@@ -10,24 +10,6 @@ namespace {
 
 constexpr std::size_t kNameMax = 64;
 
-// OpenAI's rule for names of functions and schemas.
-ApiStatus check_name(const FieldPlace& place, std::string_view name) {
-  const auto is_allowed = [](char letter) {
-    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-           (letter >= '0' && letter <= '9') || letter == '_' || letter == '-';
-  };
-  if (name.empty() || name.size() > kNameMax) {
-    return wrong_value(place.param,
-                       fmt::format("got {} bytes, expected 1 to {}", name.size(), kNameMax));
-  }
-  if (!std::all_of(name.begin(), name.end(), is_allowed)) {
-    return wrong_value(
-        place.param,
-        fmt::format("got \"{}\", expected letters, digits, _ and - only", clipped(name)));
-  }
-  return {};
-}
-
 // ---- one function
 
 struct ToolDraft {
@@ -37,7 +19,7 @@ struct ToolDraft {
 
 ApiStatus parse_name(const FieldPlace& place, const JsonValue& value, ToolDraft& draft) {
   if (!value.is_string()) return wrong_type(place.param, "a string", value);
-  TRY(check_name(place, text_of(value)));
+  TRY(check_name(place, text_of(value), kNameMax));
   draft.spec.name = text_of(value);
   return {};
 }
@@ -77,92 +59,44 @@ constexpr std::array kFunctionFields = {
         "true: a keyword of the schema that calls cannot be held to is refused, not ignored."),
 };
 
-// Adds the function that `object` describes; `definition` is it for the template.
-ApiStatus add_function(const FieldPlace& place, const JsonValue& object, JsonObject definition,
-                       Tools& tools) {
-  ToolDraft draft;
-  TRY(read_object<ToolDraft>(place, object, kFunctionFields, draft));
-  TRY(check_json_size(place, to_json(object).size(), place.limits->tool_bytes_max));
-  for (const ToolSpec& earlier : tools.specs) {
-    if (earlier.name != draft.spec.name) continue;
-    return wrong_value(place.member("name").param,
-                       fmt::format("got \"{}\" twice, expected each name once", earlier.name));
-  }
-  if (draft.spec.parameters.empty()) {
-    draft.spec.parameters = {{"type", "object"}, {"properties", JsonObject()}};
-  }
-  tools.specs.push_back(std::move(draft.spec));
-  tools.definitions.push_back(
-      JsonObject{{"type", "function"}, {"function", std::move(definition)}});
-  return {};
+ApiStatus expect_function(const FieldPlace& place, FieldReader& reader) {
+  TRY_ASSIGN(const std::string type, read_tool_type(place, reader));
+  if (type == "function") return {};
+  return unsupported(reader.path("type"),
+                     fmt::format("got \"{}\", expected \"function\"", clipped(type)));
 }
 
-// Its type: all that we have are functions.
-ApiStatus check_type(const FieldPlace& place, FieldReader& reader) {
-  const JsonValue* type = reader.find("type");
-  const std::string param = place.member("type").param;
-  if (!type) return missing(param);
-  if (!type->is_string()) return wrong_type(param, "a string", *type);
-  if (text_of(*type) == "function") return {};
-  return unsupported(param,
-                     fmt::format("got \"{}\", expected \"function\"", clipped(text_of(*type))));
-}
-
-ApiStatus parse_tool(const FieldPlace& place, const JsonValue& value, Nesting nesting,
-                     Tools& tools) {
+ApiStatus parse_tool(const FieldPlace& place, const JsonValue& value, Tools& tools) {
   if (!value.is_object()) return wrong_type(place.param, "an object", value);
   FieldReader reader(value.get_object(), place.param + ".");
-  TRY(check_type(place, reader));
-  if (nesting == Nesting::flat) {
-    JsonObject definition = value.get_object();
-    definition.erase("type");
-    const JsonValue function(definition);
-    return add_function(place, function, std::move(definition), tools);
-  }
-  const JsonValue* function = reader.find("function");
-  if (!function) return missing(reader.path("function"));
+  TRY(expect_function(place, reader));
+  const JsonValue* object = reader.find("function");
+  if (!object) return missing(reader.path("function"));
   add_unknown(reader, *place.unknown);
-  if (!function->is_object()) return wrong_type(reader.path("function"), "an object", *function);
-  return add_function(place.member("function"), *function, function->get_object(), tools);
+  const FieldPlace inner = place.member("function");
+  TRY_ASSIGN(FunctionTool function, read_function(inner, *object));
+  return add_function(inner, std::move(function), tools);
 }
 
 // ---- the choice
 
-// The name in {"type": "function", "function": {"name"}}, or in its flat form.
-ApiResult<std::string> chosen_name(const FieldPlace& place, const JsonValue& value,
-                                   Nesting nesting) {
+// {"type": "function", "function": {"name"}}
+ApiStatus choose_named(const FieldPlace& place, const JsonValue& value, Tools& tools) {
   FieldReader outer(value.get_object(), place.param + ".");
-  TRY(check_type(place, outer));
-  const JsonValue* holder = &value;
-  FieldPlace at = place;
-  if (nesting == Nesting::nested) {
-    holder = outer.find("function");
-    at = place.member("function");
-    if (!holder) return missing(at.param);
-    if (!holder->is_object()) return wrong_type(at.param, "an object", *holder);
-  }
+  TRY(expect_function(place, outer));
+  const FieldPlace at = place.member("function");
+  const JsonValue* holder = outer.find("function");
+  if (!holder) return missing(at.param);
+  if (!holder->is_object()) return wrong_type(at.param, "an object", *holder);
   FieldReader inner(holder->get_object(), at.param + ".");
   const JsonValue* name = inner.find("name");
   if (!name) return missing(inner.path("name"));
-  return read_text(inner.path("name"), *name, 1, place.limits->name_bytes_max);
-}
-
-ApiStatus choose_named(const FieldPlace& place, const JsonValue& value, Nesting nesting,
-                       Tools& tools) {
-  TRY_ASSIGN(const std::string name, chosen_name(place, value, nesting));
-  const auto spec = std::find_if(tools.specs.begin(), tools.specs.end(),
-                                 [&](const ToolSpec& tool) { return tool.name == name; });
-  if (spec == tools.specs.end()) {
-    return wrong_value(
-        place.member(nesting == Nesting::nested ? "function.name" : "name").param,
-        fmt::format("got \"{}\", expected the name of a tool of this request", clipped(name)));
-  }
-  ToolSpec only = std::move(*spec);
-  tools.specs.clear();
-  tools.specs.push_back(std::move(only));
-  tools.choice = ToolChoice::required;
-  tools.is_named = true;
-  return {};
+  TRY_ASSIGN(const std::string read,
+             read_text(inner.path("name"), *name, 1, place.limits->name_bytes_max));
+  if (choose_function(read, tools)) return {};
+  return wrong_value(
+      inner.path("name"),
+      fmt::format("got \"{}\", expected the name of a tool of this request", clipped(read)));
 }
 
 // ---- schemas of replies
@@ -175,7 +109,7 @@ struct FormatDraft {
 
 ApiStatus parse_format_name(const FieldPlace& place, const JsonValue& value, FormatDraft& draft) {
   if (!value.is_string()) return wrong_type(place.param, "a string", value);
-  TRY(check_name(place, text_of(value)));
+  TRY(check_name(place, text_of(value), kNameMax));
   draft.name = text_of(value);
   return {};
 }
@@ -203,23 +137,76 @@ ApiStatus check_json_size(const FieldPlace& place, std::size_t bytes, std::size_
                      fmt::format("got {} bytes as JSON, expected at most {}", bytes, most));
 }
 
-ApiStatus parse_tools(const FieldPlace& place, const JsonValue& value, Nesting nesting,
-                      Tools& tools) {
-  TRY(read_list(place, value, "tools", 0, place.limits->tools_max,
-                [&](const FieldPlace& at, const JsonValue& item) {
-                  return parse_tool(at, item, nesting, tools);
-                }));
-  if (!tools.specs.empty()) tools.choice = ToolChoice::automatic;
+ApiStatus check_name(const FieldPlace& place, std::string_view name, std::size_t bytes_max) {
+  const auto is_allowed = [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+           (letter >= '0' && letter <= '9') || letter == '_' || letter == '-';
+  };
+  if (name.empty() || name.size() > bytes_max) {
+    return wrong_value(place.param,
+                       fmt::format("got {} bytes, expected 1 to {}", name.size(), bytes_max));
+  }
+  if (!std::all_of(name.begin(), name.end(), is_allowed)) {
+    return wrong_value(
+        place.param,
+        fmt::format("got \"{}\", expected letters, digits, _ and - only", clipped(name)));
+  }
   return {};
 }
 
-ApiStatus parse_tool_choice(const FieldPlace& place, const JsonValue& value, Nesting nesting,
-                            Tools& tools) {
-  constexpr std::string_view kExpected = "\"none\", \"auto\", \"required\" or a function";
-  if (value.is_object()) {
-    if (!tools.specs.empty()) return choose_named(place, value, nesting, tools);
-    return wrong_value(place.param, "got a function, but there are no tools");
+ApiResult<std::string> read_tool_type(const FieldPlace& place, FieldReader& reader) {
+  const JsonValue* type = reader.find("type");
+  const std::string param = place.member("type").param;
+  if (!type) return missing(param);
+  if (!type->is_string()) return wrong_type(param, "a string", *type);
+  return std::string(text_of(*type));
+}
+
+ApiResult<FunctionTool> read_function(const FieldPlace& place, const JsonValue& object) {
+  ToolDraft draft;
+  TRY(read_object<ToolDraft>(place, object, kFunctionFields, draft));
+  TRY(check_json_size(place, to_json(object).size(), place.limits->tool_bytes_max));
+  if (draft.spec.parameters.empty()) {
+    draft.spec.parameters = {{"type", "object"}, {"properties", JsonObject()}};
   }
+  return FunctionTool{std::move(draft.spec), object.get_object()};
+}
+
+ApiStatus add_function(const FieldPlace& place, FunctionTool function, Tools& tools) {
+  const bool is_there =
+      std::ranges::find(tools.specs, function.spec.name, &ToolSpec::name) != tools.specs.end();
+  if (is_there) {
+    return wrong_value(
+        place.member("name").param,
+        fmt::format("got \"{}\" twice, expected each name once", function.spec.name));
+  }
+  tools.specs.push_back(std::move(function.spec));
+  tools.places.push_back(place.param);
+  tools.definitions.push_back(
+      JsonObject{{"type", "function"}, {"function", std::move(function.definition)}});
+  tools.choice = ToolChoice::automatic;
+  return {};
+}
+
+ApiStatus parse_tools(const FieldPlace& place, const JsonValue& value, Tools& tools) {
+  return read_list(
+      place, value, "tools", 0, place.limits->tools_max,
+      [&](const FieldPlace& at, const JsonValue& item) { return parse_tool(at, item, tools); });
+}
+
+bool choose_function(std::string_view name, Tools& tools) {
+  const auto spec = std::ranges::find(tools.specs, name, &ToolSpec::name);
+  if (spec == tools.specs.end()) return false;
+  ToolSpec only = std::move(*spec);
+  tools.specs.clear();
+  tools.specs.push_back(std::move(only));
+  tools.choice = ToolChoice::required;
+  tools.is_named = true;
+  return true;
+}
+
+ApiStatus parse_choice_word(const FieldPlace& place, const JsonValue& value, Tools& tools) {
+  constexpr std::string_view kExpected = "\"none\", \"auto\", \"required\" or a function";
   if (!value.is_string()) return wrong_type(place.param, kExpected, value);
   const std::string_view word = text_of(value);
   if (word == "none") {
@@ -235,6 +222,12 @@ ApiStatus parse_tool_choice(const FieldPlace& place, const JsonValue& value, Nes
                        fmt::format("got \"{}\", expected {}", clipped(word), kExpected));
   }
   return {};
+}
+
+ApiStatus parse_tool_choice(const FieldPlace& place, const JsonValue& value, Tools& tools) {
+  if (!value.is_object()) return parse_choice_word(place, value, tools);
+  if (!tools.specs.empty()) return choose_named(place, value, tools);
+  return wrong_value(place.param, "got a function, but there are no tools");
 }
 
 ApiResult<JsonObject> parse_reply_schema(const FieldPlace& place, const JsonValue& value) {
@@ -276,36 +269,32 @@ ApiResult<std::optional<JsonObject>> parse_reply_format(const FieldPlace& place,
   return std::move(draft.schema);
 }
 
-JsonObject tool_schema(const Limits& limits, Nesting nesting) {
-  JsonObject function = table_schema(kFunctionFields, limits);
-  const JsonObject type{{"const", "function"}};
-  if (nesting == Nesting::flat) {
-    function["properties"].get_object()["type"] = type;
-    function["required"].get_array().emplace_back("type");
-    return function;
-  }
-  return {{"type", "object"},
-          {"required", JsonArray{"type", "function"}},
-          {"properties", JsonObject{{"type", type}, {"function", std::move(function)}}}};
+JsonObject function_schema(const Limits& limits) {
+  return table_schema(kFunctionFields, limits);
 }
 
-JsonObject tools_schema(const Limits& limits, Nesting nesting) {
-  return {
-      {"type", "array"}, {"maxItems", limits.tools_max}, {"items", tool_schema(limits, nesting)}};
+JsonObject tools_schema(const Limits& limits) {
+  JsonObject tool{{"type", "object"},
+                  {"required", JsonArray{"type", "function"}},
+                  {"properties", JsonObject{{"type", JsonObject{{"const", "function"}}},
+                                            {"function", function_schema(limits)}}}};
+  return {{"type", "array"}, {"maxItems", limits.tools_max}, {"items", std::move(tool)}};
 }
 
-JsonObject tool_choice_schema(Nesting nesting) {
-  const JsonValue name = own_json(kNameSchema);
+JsonObject tool_choice_schema_with(JsonObject named) {
+  return {{"anyOf", JsonArray{JsonObject{{"enum", JsonArray{"none", "auto", "required"}}},
+                              std::move(named)}}};
+}
+
+JsonObject tool_choice_schema() {
   const JsonObject holder{{"type", "object"},
                           {"required", JsonArray{"name"}},
-                          {"properties", JsonObject{{"name", name}}}};
-  const bool is_flat = nesting == Nesting::flat;
-  const JsonObject named{{"type", "object"},
-                         {"required", JsonArray{"type", is_flat ? "name" : "function"}},
-                         {"properties", JsonObject{{"type", JsonObject{{"const", "function"}}},
-                                                   {is_flat ? "name" : "function",
-                                                    is_flat ? name : JsonValue(holder)}}}};
-  return {{"anyOf", JsonArray{JsonObject{{"enum", JsonArray{"none", "auto", "required"}}}, named}}};
+                          {"properties", JsonObject{{"name", own_json(kNameSchema)}}}};
+  return tool_choice_schema_with(
+      {{"type", "object"},
+       {"required", JsonArray{"type", "function"}},
+       {"properties",
+        JsonObject{{"type", JsonObject{{"const", "function"}}}, {"function", holder}}}});
 }
 
 JsonObject reply_format_schema(const Limits& limits, Nesting nesting) {

@@ -190,10 +190,12 @@ ApiResult<PreparedGeneration> finish(const PrepareContext& context, const ReplyR
 }
 
 // How replies to this prompt are to be read.
-ReplyReading chat_reading(const ReplyStyle& style, const Tools& tools, Thoughts thoughts) {
+ReplyReading chat_reading(const ReplyStyle& style, const Tools& tools, Thoughts thoughts,
+                          bool in_content) {
   ReplyReading reading;
   reading.format = style.format;
   reading.parser.in_reasoning = thoughts == Thoughts::open;
+  reading.parser.in_content = in_content;
   if (!may_call(tools)) return reading;
   reading.parser.has_tools = true;
   reading.parser.calls_are_constrained = true;
@@ -232,9 +234,9 @@ ApiResult<PreparedGeneration> prepare_chat(const PrepareContext& context, ChatRe
   TRY(check_fields(context, request.fields, 1));
   const Bundle& bundle = *context.bundle;
   const ReplyStyle& style = bundle.reply_style();
-  const ChatSettings settings{.tools = request.tools.definitions,
-                              .variables = std::move(request.template_variables),
-                              .reasoning_effort = std::move(request.reasoning_effort)};
+  const ChatSettings settings = take_settings(request);
+  const bool in_content = settings.end == PromptEnd::content;
+  if (in_content && !calls_follow_text(style.format)) request.tools.choice = ToolChoice::none;
   Result<PreparedPrompt> prompt = bundle.prepare_chat(request.messages, settings);
   if (!prompt) {
     ApiError error = to_api_error(prompt.error());
@@ -246,15 +248,15 @@ ApiResult<PreparedGeneration> prepare_chat(const PrepareContext& context, ChatRe
       .format = {.format = style.format,
                  .has_reasoning = style.has_reasoning && thoughts != Thoughts::closed,
                  .in_reasoning = thoughts == Thoughts::open,
+                 .in_content = in_content,
                  .tokenizer = &bundle.tokenizer()},
       .tools = &request.tools,
       .schema = request.schema ? &*request.schema : nullptr,
-      .schema_param = request.names.schema,
-      .tool_parameters = request.names.tool_parameters};
+      .schema_param = request.names.schema};
   Draft draft{.fields = std::move(request.fields), .names = request.names};
   TRY(add_prompt(context, draft, {std::move(*prompt), std::string(request.names.messages)}));
   TRY_ASSIGN(PreparedGeneration prepared, finish(context, rules, std::move(draft)));
-  prepared.reading = chat_reading(style, request.tools, thoughts);
+  prepared.reading = chat_reading(style, request.tools, thoughts, in_content);
   return prepared;
 }
 
@@ -282,6 +284,18 @@ ApiResult<PreparedGeneration> prepare_completion(const PrepareContext& context,
   TRY_ASSIGN(PreparedGeneration prepared, finish(context, rules, std::move(draft)));
   prepared.echoes = std::move(echoes);
   return prepared;
+}
+
+ChatSettings take_settings(ChatRequest& request) {
+  ChatSettings settings{.tools = request.tools.definitions,
+                        .variables = std::move(request.template_variables),
+                        .reasoning_effort = std::move(request.reasoning_effort)};
+  if (request.continues) {
+    settings.end = PromptEnd::content;
+  } else if (!request.adds_generation_prompt.value_or(true)) {
+    settings.end = PromptEnd::messages;
+  }
+  return settings;
 }
 
 ApiStatus check_model(std::string_view model, std::string_view alias) {

@@ -50,6 +50,9 @@ ApiResult<PreparedGeneration> prepare_chat(const PrepareContext& context, ChatRe
 ApiResult<PreparedGeneration> prepare_completion(const PrepareContext& context,
                                                  CompletionRequest request);
 
+// What the request says about its prompt besides the messages. The tools stay in it, too.
+ChatSettings take_settings(ChatRequest& request);
+
 // 404 model_not_found for any name but the alias.
 ApiStatus check_model(std::string_view model, std::string_view alias);
 

@@ -9,6 +9,7 @@
 
 #include "api/call_messages.h"
 #include "api/limits.h"
+#include "base/check.h"
 #include "text/tool_prompt.h"
 #include "text/utf8.h"
 
@@ -17,6 +18,8 @@ namespace {
 
 // Tokens at the end of a text that the text's continuation may tokenise differently.
 constexpr Position kUnstableTail = 8;
+
+constexpr std::string_view kSpace = " \n\r\t";
 
 // Spellings that end a message without ending a reply.
 constexpr std::array<std::string_view, 4> kMessageEnds = {"<|end|>", "<|eom|>", "<|eom_id|>",
@@ -43,6 +46,12 @@ Result<PreparedPrompt> PromptWriter::prepare_chat(const std::vector<ChatMessage>
   PreparedPrompt prepared;
   TRY_ASSIGN(prepared.ids, encode_prompt(prompt, "messages"));
   prepared.turn_ends = turn_ends(prepared.ids);
+  if (settings.end != PromptEnd::reply) {  // all of it is history
+    if (settings.end == PromptEnd::content) prepared.thoughts = Thoughts::closed;
+    const auto length = static_cast<Position>(prepared.ids.size());
+    prepared.history_boundary = back_to_stable(prepared.ids, length);
+    return prepared;
+  }
   const bool is_extended = rendering.history && prompt.starts_with(*rendering.history);
   prepared.thoughts = thoughts_at(options_.style.format,
                                   is_extended ? prompt.substr(rendering.history->size()) : prompt);
@@ -69,11 +78,15 @@ Result<PromptWriter::Rendering> PromptWriter::render(const std::vector<ChatMessa
   std::vector<ChatMessage> shown =
       needs_words ? messages_with_tools_as_text(messages, template_tools(settings.tools))
                   : messages;
-  TRY_ASSIGN(std::string prompt, render_some_way(shown, options));
+  options.add_generation_prompt = settings.end == PromptEnd::reply;
+  TRY_ASSIGN(std::string prompt, settings.end == PromptEnd::content
+                                     ? render_continued(shown, options)
+                                     : render_some_way(shown, options));
+  Rendering rendering{std::move(prompt), std::nullopt};
+  if (settings.end != PromptEnd::reply) return rendering;
   options.add_generation_prompt = false;
   // Some templates cannot render a history that ends here.
   Result<std::string> history = template_->render(shown, options);
-  Rendering rendering{std::move(prompt), std::nullopt};
   if (history) rendering.history = std::move(*history);
   return rendering;
 }
@@ -93,6 +106,28 @@ Result<std::string> PromptWriter::render_some_way(std::vector<ChatMessage>& show
     }
   }
   return prompt;
+}
+
+// As transformers does it (apply_chat_template's continue_final_message): a word behind the text
+// shows where the text ends, which may well stand in the end of turn, too ("e" in "<|im_end|>").
+Result<std::string> PromptWriter::render_continued(std::vector<ChatMessage>& shown,
+                                                   const ChatTemplate::Options& options) const {
+  constexpr std::string_view kEndOfText = "CONTINUE-FINAL-MESSAGE";
+  const std::string text = shown.back().content;
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  CHECK(begin != std::string::npos);
+  shown.back().content += kEndOfText;
+  TRY_ASSIGN(std::string prompt, render_some_way(shown, options));
+  const std::size_t end = prompt.rfind(kEndOfText);
+  prompt.resize(end == std::string::npos ? 0 : end);
+  // Where a text begins is the template's to say.
+  if (prompt.ends_with(std::string_view(text).substr(begin))) {
+    return prompt;
+  }
+  return fail(Errc::invalid_argument,
+              "continue_final_message: got true, but the model's template does not show the text "
+              "of the last message as it is",
+              "continue_final_message");
 }
 
 Result<std::string> PromptWriter::render_chat(const std::vector<ChatMessage>& messages,

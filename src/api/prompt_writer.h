@@ -42,8 +42,11 @@ class PromptWriter {
 
   // Messages to prompt ids. The history boundary is the common token prefix of the rendering with
   // and without generation prompt, backed to the end of its last special token (else by 8 tokens).
+  // With PromptEnd::content the last message must have text, and the prompt ends with all of it,
+  // also where the template drops whitespace at its end.
   // Tools are shown by the template, or in words of ours where it shows none (text/tool_prompt.h).
-  // Errors: invalid_argument (the template's message; a reserved name among the variables),
+  // Errors: invalid_argument (the template's message; a reserved name among the variables; a last
+  // message that the template does not show as it is, where the reply would go on with it),
   // unsupported (no template), exhausted (so long a text that it cannot fit into the model's
   // context; both numbers).
   Result<PreparedPrompt> prepare_chat(const std::vector<ChatMessage>& messages,
@@ -76,8 +79,11 @@ class PromptWriter {
  private:
   struct Rendering {
     std::string prompt;
-    std::optional<std::string> history;  // without generation prompt; none: it cannot be rendered
+    // Without generation prompt; none: it cannot be rendered, or the prompt has none either.
+    std::optional<std::string> history;
   };
+  Result<std::string> render_continued(std::vector<ChatMessage>& shown,
+                                       const ChatTemplate::Options& options) const;
   Result<Rendering> render(const std::vector<ChatMessage>& messages,
                            const ChatSettings& settings) const;
   Result<std::string> render_some_way(std::vector<ChatMessage>& shown,

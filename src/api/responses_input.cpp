@@ -87,23 +87,46 @@ ApiStatus parse_id(const FieldPlace& place, const JsonValue& value, ResponseItem
 }
 
 constexpr std::array<std::string_view, 4> kRoles = {"user", "assistant", "system", "developer"};
-constexpr std::string_view kIdSchema = R"({"type":"string"})";
-constexpr std::string_view kPartsSchema =
-    R"({"type":"array","items":{"type":"object","required":["type","text"],
-        "properties":{"type":{"type":"string"},"text":{"type":"string"}}}})";
-constexpr std::string_view kContentSchema =
-    R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"object",
-        "required":["type","text"],
-        "properties":{"type":{"type":"string"},"text":{"type":"string"}}}}]})";
-constexpr std::string_view kMessageContentSchema =
-    R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"object",
-        "required":["type"],"properties":{"type":{"type":"string"},"text":{"type":"string"},
-          "refusal":{"type":"string"}}}}]})";
+// Of a list of such parts.
+JsonObject parts_schema(Parts kinds, std::size_t least) {
+  JsonArray forms;
+  for (const TextPart& kind : kinds) {
+    forms.push_back(
+        JsonObject{{"type", "object"},
+                   {"required", JsonArray{"type", kind.member}},
+                   {"properties", JsonObject{{"type", JsonObject{{"const", kind.type}}},
+                                             {kind.member, JsonObject{{"type", "string"}}}}}});
+  }
+  JsonObject schema{{"type", "array"}, {"items", JsonObject{{"anyOf", std::move(forms)}}}};
+  if (least > 0) schema["minItems"] = least;
+  return schema;
+}
+
+JsonObject content_schema(Parts kinds, std::size_t least) {
+  return {{"anyOf", JsonArray{JsonObject{{"type", "string"}}, parts_schema(kinds, least)}}};
+}
+
+JsonObject output_schema(const Limits&) {
+  return content_schema(kUserParts, 0);
+}
+
+JsonObject thoughts_schema(const Limits&) {
+  return parts_schema(kThoughtParts, 0);
+}
+
+JsonObject summary_schema(const Limits&) {
+  return parts_schema(kSummaryParts, 0);
+}
+
+JsonObject id_schema(const Limits& limits) {
+  return {{"type", "string"}, {"maxLength", limits.name_bytes_max}};
+}
+
 constexpr std::string_view kNoEffect = "Accepted, without effect.";
 
 using Item = ResponseItem;
 constexpr Field<Item> kId =
-    composite_field<Item, parse_id>("id", kIdSchema, "The item's own; made when absent.");
+    composite_field<Item, parse_id>("id", id_schema, "The item's own; made when absent.");
 constexpr Field<Item> kType = ignored_field<Item>("type", "Which kind of item it is.");
 constexpr Field<Item> kStatus = ignored_field<Item>("status", kNoEffect);
 
@@ -119,6 +142,7 @@ constexpr std::array kMessageFields = {
 constexpr std::array kCallFields = {
     text_field<&Item::call_id>("call_id", 1, &Limits::name_bytes_max, "The call's id.").needed(),
     text_field<&Item::name>("name", 1, &Limits::name_bytes_max, "The function.").needed(),
+    text_field<&Item::name_space>("namespace", 0, &Limits::name_bytes_max, "The function's."),
     text_field<&Item::arguments>("arguments", 0, kIntegerMax, "A JSON object, as text.").needed(),
     kId,
     kType,
@@ -128,7 +152,7 @@ constexpr std::array kCallFields = {
 constexpr std::array kOutputFields = {
     text_field<&Item::call_id>("call_id", 1, &Limits::name_bytes_max, "The call that it answers.")
         .needed(),
-    composite_field<Item, parse_output>("output", kContentSchema, "What the function returned.")
+    composite_field<Item, parse_output>("output", output_schema, "What the function returned.")
         .needed(),
     kId,
     kType,
@@ -136,8 +160,8 @@ constexpr std::array kOutputFields = {
 };
 
 constexpr std::array kReasoningFields = {
-    composite_field<Item, parse_thoughts>("content", kPartsSchema, "What the model thought."),
-    composite_field<Item, parse_summary>("summary", kPartsSchema, "Not shown to the model."),
+    composite_field<Item, parse_thoughts>("content", thoughts_schema, "What the model thought."),
+    composite_field<Item, parse_summary>("summary", summary_schema, "Not shown to the model."),
     ignored_field<Item>("encrypted_content", "Of other servers; we cannot read it."),
     kId,
     kType,
@@ -169,7 +193,8 @@ ApiResult<std::string> item_type(const FieldPlace& place, const JsonObject& obje
   const JsonValue* type = object.if_contains("type");
   if (type && type->is_string()) return std::string(text_of(*type));
   if (type && !type->is_null()) return wrong_type(place.param + ".type", "a string", *type);
-  const bool is_reference = !object.contains("role") && object.contains("id");
+  const JsonValue* role = object.if_contains("role");
+  const bool is_reference = (!role || role->is_null()) && object.contains("id");
   return is_reference ? "item_reference" : "message";
 }
 
@@ -220,18 +245,34 @@ ApiStatus parse_response_input(const FieldPlace& place, const JsonValue& value,
 }
 
 JsonObject response_input_schema(const Limits& limits) {
-  const auto of_type = [&](std::string_view type, JsonObject schema) {
+  const auto of_type = [](const char* type, JsonObject schema) {
     schema["properties"].as_object()["type"] = JsonObject{{"const", type}};
+    JsonValue& required = schema["required"];
+    if (!required.is_array()) required = JsonArray();
+    required.as_array().emplace_back("type");
     return schema;
   };
-  JsonObject message = table_schema(kMessageFields, limits);
-  message["properties"].as_object()["content"] = parse_json(kMessageContentSchema).value();
-  message["required"] = JsonArray{"role", "content"};
-  JsonArray kinds{of_type("message", std::move(message)),
+  const auto message_of = [&](JsonArray roles, JsonObject content) {
+    JsonObject schema = table_schema(kMessageFields, limits);
+    JsonObject& properties = schema["properties"].as_object();
+    properties["type"] = JsonObject{{"enum", JsonArray{"message", nullptr}}};
+    properties["role"] = JsonObject{{"enum", std::move(roles)}};
+    properties["content"] = std::move(content);
+    schema["required"] = JsonArray{"role", "content"};
+    return schema;
+  };
+  // Without a type it is told from a message by having no role.
+  JsonObject reference = table_schema(kReferenceFields, limits);
+  for (const char* absent : {"type", "role"}) {
+    reference["properties"].as_object()[absent] = JsonObject{{"const", nullptr}};
+  }
+  JsonArray kinds{message_of({"user", "system", "developer"}, content_schema(kUserParts, 1)),
+                  message_of({"assistant"}, content_schema(kAssistantParts, 0)),
                   of_type("function_call", table_schema(kCallFields, limits)),
                   of_type("function_call_output", table_schema(kOutputFields, limits)),
                   of_type("reasoning", table_schema(kReasoningFields, limits)),
-                  of_type("item_reference", table_schema(kReferenceFields, limits))};
+                  of_type("item_reference", table_schema(kReferenceFields, limits)),
+                  std::move(reference)};
   JsonObject list{{"type", "array"},
                   {"minItems", 1},
                   {"maxItems", limits.messages_max},

@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "api/call_messages.h"
+#include "api/responses_tools.h"
 
 namespace reprise {
 namespace {
@@ -113,8 +114,9 @@ void Turns::add_message(const ResponseItem& item) {
 }
 
 void Turns::add_call(const ResponseItem& item) {
-  call_names_.insert_or_assign(item.call_id, item.name);
-  turn().tool_calls.push_back({item.call_id, item.name, history_arguments(item.arguments)});
+  const std::string name = shown_name(item.name_space, item.name);
+  call_names_.insert_or_assign(item.call_id, name);
+  turn().tool_calls.push_back({item.call_id, name, history_arguments(item.arguments)});
 }
 
 ApiStatus Turns::add_output(const ResponseItem& item, std::size_t index) {
@@ -158,8 +160,9 @@ ApiStatus Turns::add(const ResponseItem& item, std::size_t index) {
 }  // namespace
 
 std::size_t ResponseItem::bytes() const {
-  std::size_t sum = sizeof(ResponseItem) + id.size() + role.size() + call_id.size() + name.size() +
-                    arguments.size() + logprobs.size() + refusals.size() * sizeof(std::size_t);
+  std::size_t sum = sizeof(ResponseItem) + id.size() + role.size() + call_id.size() +
+                    name_space.size() + name.size() + arguments.size() + logprobs.size() +
+                    refusals.size() * sizeof(std::size_t);
   for (const std::string& text : texts) sum += sizeof(std::string) + text.size();
   for (const std::string& text : summary) sum += sizeof(std::string) + text.size();
   return sum;
@@ -198,6 +201,7 @@ void append_response_item(JsonWriter& json, const ResponseItem& item) {
     case Kind::function_call:
       json.key("type").text("function_call");
       json.key("call_id").text(item.call_id);
+      if (!item.name_space.empty()) json.key("namespace").text(item.name_space);
       json.key("name").text(item.name);
       json.key("arguments").text(item.arguments);
       break;

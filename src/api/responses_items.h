@@ -32,6 +32,7 @@ struct ResponseItem {
   std::vector<std::string> summary = {};   // reasoning
   bool is_plain = false;                   // output: one text, not a list of parts
   std::string call_id = {};                // function_call, function_call_output
+  std::string name_space = {};             // function_call; empty: none
   std::string name = {};                   // function_call
   std::string arguments = {};              // function_call: JSON, unless cut off
   std::string logprobs = {};  // message of ours, until it is kept: items of a JSON list

@@ -111,7 +111,7 @@ void append_request(JsonWriter& json, const ResponsePlan& plan) {
   json.key("temperature").number(plan.temperature);
   json.key("text").raw(extras.text_json);
   json.key("tool_choice").raw(extras.tool_choice_json);
-  json.key("tools").raw(extras.tools_json);
+  json.key("tools").raw(extras.tools.shown_json);
   json.key("top_logprobs").integer(std::max(plan.top_logprobs, 0));
   json.key("top_p").number(plan.top_p);
   json.key("truncation").text("disabled");

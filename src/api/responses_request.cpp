@@ -128,28 +128,26 @@ constexpr std::array kRefusedFields = {
 // ---- ChatRequest
 // ----------------------------------------------------------------------------------
 
+constexpr std::string_view kNoCalls = R"("none")";  // of tool_choice
+
 // What every response object shows again, as JSON.
 ApiStatus keep_echo(const FieldPlace& place, const JsonValue& value, std::string& echo) {
   echo = to_json(value);
   return check_json_size(place, echo.size(), place.limits->response_echo_bytes_max);
 }
 
-ApiStatus parse_response_tools(const FieldPlace& place, const JsonValue& value,
-                               ResponsesRequest& request) {
-  TRY(parse_tools(place, value, Nesting::flat, request.chat.tools));
-  return keep_echo(place, value, request.extras.tools_json);
+ApiStatus parse_tools_field(const FieldPlace& place, const JsonValue& value,
+                            ResponsesRequest& request) {
+  TRY(parse_response_tools(place, value, request.chat.tools, request.extras.tools));
+  for (const HostedTool& tool : request.extras.tools.hosted) {
+    request.chat.fields.tools_left_out.push_back(tool.type);
+  }
+  return {};
 }
 
-ApiStatus parse_response_choice(const FieldPlace& place, const JsonValue& value,
-                                ResponsesRequest& request) {
-  if (value.is_object()) {
-    const JsonValue* type = value.get_object().if_contains("type");
-    if (type && type->is_string() && text_of(*type) != "function") {
-      return unsupported(place.member("type").param,
-                         fmt::format("got \"{}\", expected \"function\"", clipped(text_of(*type))));
-    }
-  }
-  TRY(parse_tool_choice(place, value, Nesting::flat, request.chat.tools));
+ApiStatus parse_choice_field(const FieldPlace& place, const JsonValue& value,
+                             ResponsesRequest& request) {
+  TRY(parse_response_choice(place, value, request.extras.tools, request.chat.tools));
   return keep_echo(place, value, request.extras.tool_choice_json);
 }
 
@@ -229,23 +227,15 @@ JsonObject reasoning_schema(const Limits& limits) {
   return table_schema(kReasoningFields, limits);
 }
 
-JsonObject flat_tools_schema(const Limits& limits) {
-  return tools_schema(limits, Nesting::flat);
-}
-
-JsonObject flat_choice_schema(const Limits&) {
-  return tool_choice_schema(Nesting::flat);
-}
-
 using Request = ResponsesRequest;
 constexpr std::array kRequestFields = {
     composite_field<Request, parse_input>("input", response_input_schema,
                                           "A user's text, or the items of a conversation.")
         .needed(),
-    composite_field<Request, parse_response_tools>("tools", flat_tools_schema,
-                                                   "Functions that the model may call."),
-    composite_field<Request, parse_response_choice>("tool_choice", flat_choice_schema,
-                                                    "Whether it may, must or must not."),
+    composite_field<Request, parse_tools_field>("tools", response_tools_schema,
+                                                "Functions that the model may call."),
+    composite_field<Request, parse_choice_field>("tool_choice", response_choice_schema,
+                                                 "Whether it may, must or must not."),
     composite_field<Request, parse_parallel>("parallel_tool_calls", R"({"type":"boolean"})",
                                              "More than one call in a reply."),
     composite_field<Request, parse_text>("text", text_schema, "What the text shall be."),
@@ -264,10 +254,8 @@ constexpr std::array kLengthFields = {
         "The most that the reply may have, thoughts included; absent: what there is room for."),
 };
 
-constexpr ParamNames kNames = {.messages = "input",
-                               .max_tokens = "max_output_tokens",
-                               .schema = "text.format.schema",
-                               .tool_parameters = "parameters"};
+constexpr ParamNames kNames = {
+    .messages = "input", .max_tokens = "max_output_tokens", .schema = "text.format.schema"};
 
 // Fields of chat requests that are called otherwise here; in silence they would be lost.
 struct MovedField {
@@ -308,6 +296,7 @@ ApiStatus check_together(ResponsesRequest& request) {
     return wrong_value("top_logprobs",
                        fmt::format("only allowed when include has \"{}\"", kLogprobsInclude));
   }
+  TRY(check_hosted(extras.tools, request.chat.tools, extras.tool_choice_json != kNoCalls));
   return check_token_counts(fields);
 }
 

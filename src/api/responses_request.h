@@ -9,6 +9,7 @@
 #include "api/limits.h"
 #include "api/openai.h"
 #include "api/responses_items.h"
+#include "api/responses_tools.h"
 
 namespace reprise {
 
@@ -19,7 +20,7 @@ struct ResponseExtras {
   bool store = true;
   bool include_logprobs = false;
   std::optional<int> top_logprobs;
-  std::string tools_json = "[]";
+  ResponseTools tools;
   std::string tool_choice_json = "\"auto\"";
   std::string text_json = R"({"format":{"type":"text"}})";
   std::string metadata_json = "{}";

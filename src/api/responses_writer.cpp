@@ -1,4 +1,5 @@
 // The writer of a response: parts of a reply become items, items become events.
+#include <algorithm>
 #include <utility>
 
 #include <fmt/core.h>
@@ -60,6 +61,7 @@ class ResponseWriter final : public ReplyWriter {
   void begin();
   void add(const ReplyPart& part, std::string_view logprobs);
   void open(Kind kind, std::string name = {});
+  void set_function(ResponseItem& item, std::string name) const;
   void ensure_open(Kind kind);
   void grow(std::string_view text, std::string_view logprobs);
   void close(State state);
@@ -144,11 +146,19 @@ void ResponseWriter::open(Kind kind, std::string name) {
   if (kind == Kind::message) item.role = "assistant";
   if (kind == Kind::function_call) {
     item.call_id = fmt::format("call_{}{:04x}", digits_, output_.size());
-    item.name = std::move(name);
+    set_function(item, std::move(name));
   }
   output_.push_back(std::move(item));
   is_open_ = true;
   events_.item_begins(output_.size() - 1, output_.back());
+}
+
+// The client's name of what the model has called.
+void ResponseWriter::set_function(ResponseItem& item, std::string name) const {
+  const std::vector<NamespacedFunction>& known = plan_.extras.tools.namespaced;
+  const auto function = std::ranges::find(known, name, &NamespacedFunction::shown);
+  item.name_space = function == known.end() ? std::string() : function->name_space;
+  item.name = function == known.end() ? std::move(name) : function->name;
 }
 
 void ResponseWriter::grow(std::string_view text, std::string_view logprobs) {

@@ -36,9 +36,7 @@ std::string object_of(std::string_view key, std::string_view text) {
 
 // The text that a chat becomes.
 ApiResult<std::string> rendered(const PromptWriter& prompts, ChatRequest request) {
-  const ChatSettings settings{.tools = std::move(request.tools.definitions),
-                              .variables = std::move(request.template_variables),
-                              .reasoning_effort = std::move(request.reasoning_effort)};
+  const ChatSettings settings = take_settings(request);
   return in_api_terms(prompts.render_chat(request.messages, settings));
 }
 

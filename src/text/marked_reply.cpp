@@ -15,9 +15,13 @@ constexpr std::string_view kSpace = " \n\r\t";
 
 MarkedReply::MarkedReply(ReplyParserOptions options, std::span<const std::string_view> markers)
     : options_(std::move(options)), markers_(markers) {
-  if (!options_.in_reasoning) return;
-  kind_ = Kind::reasoning;
-  skips_newlines_ = true;
+  if (options_.in_content) {
+    is_blank_ = false;
+    has_begun_ = true;
+  } else if (options_.in_reasoning) {
+    kind_ = Kind::reasoning;
+    skips_newlines_ = true;
+  }
 }
 
 void MarkedReply::push(std::string_view text, Parts& parts) {
@@ -45,6 +49,8 @@ void MarkedReply::push_special(std::string_view spelling, Parts& parts) {
 
 void MarkedReply::finish(Parts& parts) {
   if (reader_) fail_call(parts);
+  // Where the whole mark would close a call, its beginning is no text either.
+  if (awaits_end_ && after_call() && call_end().starts_with(partial_)) partial_.clear();
   flush_marker(parts);
   before_end(parts);
   if (!after_call()) emit(kind_, std::move(pending_), parts);
@@ -97,6 +103,7 @@ bool MarkedReply::on_call_marker(std::string_view marker, std::string_view openi
     return true;
   }
   if (marker != closing || !after_call()) return false;
+  end_call();
   drop_held();
   return true;
 }
@@ -170,6 +177,7 @@ void MarkedReply::emit_call(Parts& parts) {
   is_emitted_ = true;
   is_blank_ = true;
   after_call_ = true;
+  awaits_end_ = true;
   has_begun_ = true;
   skips_newlines_ = false;
 }

@@ -37,6 +37,8 @@ class MarkedReply : public ReplyParser {
   virtual std::size_t take_opening(std::string_view, Parts&) { return 0; }
   // Ordinary text comes next.
   virtual void before_text(Parts&) {}
+  // The mark that closes calls; empty: the format has none.
+  virtual std::string_view call_end() const { return {}; }
   // A special token, not among the markers, that calls are written with.
   virtual bool is_part_of_calls(std::string_view) const { return false; }
   virtual void before_end(Parts&) {}
@@ -47,6 +49,8 @@ class MarkedReply : public ReplyParser {
   void begin_call(std::string_view raw);
   // What a mark means where calls stand between an opening and a closing one: whether it is either.
   bool on_call_marker(std::string_view marker, std::string_view opening, std::string_view closing);
+  // The mark that closes calls came.
+  void end_call() { awaits_end_ = false; }
   void begin_thoughts(Parts& parts);
   void end_thoughts(Parts& parts);
   void begin_segment(Kind kind, Parts& parts);  // verbatim up to here
@@ -85,6 +89,7 @@ class MarkedReply : public ReplyParser {
   bool is_blank_ = true;
   bool has_begun_ = false;
   bool after_call_ = false;
+  bool awaits_end_ = false;      // of the newest call: its closing mark has not come
   bool skips_newlines_ = false;  // at the segment's beginning
 
   std::unique_ptr<CallReader> reader_;  // of the call that is being read

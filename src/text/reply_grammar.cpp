@@ -172,8 +172,9 @@ std::string ReplyGrammar::muse(const Rules& rules) {
   const std::string text = writer_.text_without(kMessageEnd, kNever);
   const std::string before_calls = fmt::format(
       "{} {} \"assistant\" {}", writer_.up_to(kMessageEnd, kNever), writer_.mark(kStart), calls);
-  return fmt::format("{}({} | {})", muse_thoughts(), calls,
-                     muse_answer(fmt::format("({} | {})", text, before_calls)));
+  const std::string answer = fmt::format("({} | {})", text, before_calls);
+  if (options_.in_content) return answer;
+  return fmt::format("{}({} | {})", muse_thoughts(), calls, muse_answer(answer));
 }
 
 }  // namespace

@@ -31,6 +31,9 @@ struct ReplyGrammarOptions {
   ReplyFormat format = ReplyFormat::plain;
   bool has_reasoning = false;  // thoughts may come first
   bool in_reasoning = false;   // the prompt's end has opened them
+  // The prompt ends inside a text that the reply goes on with: only for automatic calls, in a
+  // format whose calls follow text.
+  bool in_content = false;
   // Says which of the format's marks are special tokens; null: those are spelled as text.
   const Tokenizer* tokenizer = nullptr;
 };

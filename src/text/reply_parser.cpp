@@ -41,6 +41,11 @@ std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, ReplyParserOp
   return std::make_unique<PlainParser>();
 }
 
+bool calls_follow_text(ReplyFormat format) {
+  return format == ReplyFormat::hermes || format == ReplyFormat::gemma4 ||
+         format == ReplyFormat::muse;
+}
+
 bool opens_reasoning(ReplyFormat format, std::string_view prompt) {
   const std::string_view end = without_space_at_end(prompt);
   switch (format) {

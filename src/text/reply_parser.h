@@ -35,6 +35,9 @@ struct ReplyStyle {
 // syntax that we do not read counts as one that renders no tools.
 ReplyStyle detect_reply_style(std::string_view template_source, std::string_view family_tag);
 
+// Whether a reply may have calls behind text; else they are all of it.
+bool calls_follow_text(ReplyFormat format);
+
 // Whether the end of a rendered prompt has opened thoughts that the reply goes on with.
 bool opens_reasoning(ReplyFormat format, std::string_view prompt);
 
@@ -54,6 +57,7 @@ struct ReplyPart {
 struct ReplyParserOptions {
   bool has_tools = false;     // calls are looked for; else they are text
   bool in_reasoning = false;  // the prompt's end has opened the thoughts
+  bool in_content = false;    // the prompt ends inside the text that the reply goes on with
   std::vector<std::string> tool_names = {};
   // The functions' JSON schemas, one a name; a format without quotes (muse) takes the types of
   // values from them. Empty: a value that reads as JSON is JSON.

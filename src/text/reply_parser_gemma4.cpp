@@ -34,6 +34,8 @@ class Gemma4Parser : public MarkedReply {
 
   bool is_part_of_calls(std::string_view spelling) const override { return spelling == "<|\"|>"; }
 
+  std::string_view call_end() const override { return kCallEnd; }
+
   std::unique_ptr<CallReader> make_reader() override { return std::make_unique<GemmaCallReader>(); }
 };
 

@@ -28,6 +28,8 @@ class HermesParser : public MarkedReply {
     return on_call_marker(marker, kCall, kCallEnd);
   }
 
+  std::string_view call_end() const override { return kCallEnd; }
+
   std::unique_ptr<CallReader> make_reader() override {
     return std::make_unique<JsonCallReader>(false);
   }

@@ -24,6 +24,7 @@ class Llama4Parser : public MarkedReply {
   bool on_marker(std::string_view marker, bool is_special, Parts& parts) override {
     if (!options().has_tools) return false;
     if (!is_blank()) begin_segment(Kind::content, parts);
+    if (marker == kPythonEnd) end_call();
     if (!is_special) hold(marker);
     return true;
   }
@@ -41,6 +42,8 @@ class Llama4Parser : public MarkedReply {
     hold(text.substr(0, 1));
     return 1;
   }
+
+  std::string_view call_end() const override { return kPythonEnd; }
 
   std::unique_ptr<CallReader> make_reader() override {
     if (in_list_) return std::make_unique<PythonCallReader>();

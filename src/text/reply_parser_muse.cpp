@@ -84,7 +84,8 @@ class MuseHeader {
 class MuseParser : public MarkedReply {
  public:
   explicit MuseParser(ReplyParserOptions options) : MarkedReply(std::move(options), kMarkers) {
-    if (!this->options().in_reasoning) header_.open(false, {});
+    const bool has_header = this->options().in_reasoning || this->options().in_content;
+    if (!has_header) header_.open(false, {});
   }
 
  protected:
@@ -137,6 +138,8 @@ class MuseParser : public MarkedReply {
     before_text(parts);
   }
 
+  std::string_view call_end() const override { return kCallsEnd; }
+
   std::unique_ptr<CallReader> make_reader() override {
     return std::make_unique<AtemCallReader>(options());
   }
@@ -145,8 +148,10 @@ class MuseParser : public MarkedReply {
   bool on_call_marker(std::string_view marker, Parts& parts) {
     if (!options().has_tools || in_thoughts()) return false;
     if (marker == kCallsEnd) {
-      if (after_call()) drop_held();
-      return after_call();
+      if (!after_call()) return false;
+      end_call();
+      drop_held();
+      return true;
     }
     before_text(parts);
     begin_call({});

@@ -284,7 +284,16 @@ def completions():
 def texts_and_tokens():
     """Like a chat, where the prompt is one; and what belongs to texts or to messages only."""
     messages = {"content": None, "messages": [USER]}
-    yield from field_cases([TEMPLATE, CHAT], "add_generation_prompt", UNSUPPORTED, False)
+    both = ("add_generation_prompt", "continue_final_message")
+    for field in both:
+        yield from field_cases([TEMPLATE, CHAT], field, TYPE, 0, "yes", [True], {})
+        yield from field_cases([TOKENIZE], field, VALUE, False)
+        yield from body_cases(TOKENIZE, ({**messages, field: 1}, TYPE, field))
+    for path in (TEMPLATE, CHAT):
+        yield from body_cases(path, *continued())
+    for path in (COMPLETIONS, LLAMA, RESPONSES):
+        yield from field_cases([path], both[0], UNSUPPORTED, False)
+        yield from field_cases([path], both[1], UNSUPPORTED, True)
     yield from field_cases([TEMPLATE, CHAT, TOKENIZE], "chat_template", UNSUPPORTED, "x")
     yield from field_cases([TEMPLATE], "temperature", TYPE, "hot")
     yield from field_cases([TEMPLATE], "reasoning_effort", VALUE, "most")
@@ -294,11 +303,30 @@ def texts_and_tokens():
     yield from body_cases(
         TOKENIZE,
         ({**messages, "tools": "all"}, TYPE, "tools"),
-        ({**messages, "add_generation_prompt": False}, UNSUPPORTED, "add_generation_prompt"),
         ({**messages, "add_special": True}, VALUE, "add_special"),
         ({**messages, "parse_special": False}, VALUE, "parse_special"),
         ({"messages": [USER]}, VALUE, "messages"),
     )
+
+
+def continued():
+    """Of chats that are to go on with their last message."""
+    field = "continue_final_message"
+
+    def last(message, **members):
+        return {field: True, "messages": [USER, message], **members}
+
+    begun = {"role": "assistant", "content": "Once"}
+    both = {"add_generation_prompt": True}
+    tool = {"tools": [TOOL], "tool_choice": "required"}
+    return [
+        ({field: True}, VALUE, field),
+        (last({**begun, "content": " \n"}), VALUE, field),
+        (last({"role": "assistant", "content": None, "tool_calls": [CALL]}), VALUE, field),
+        (last(begun, **both), VALUE, "add_generation_prompt"),
+        (last(begun, **tool), VALUE, "tool_choice"),
+        (last(begun, response_format={"type": "json_object"}), VALUE, "response_format"),
+    ]
 
 
 def other_servers():

@@ -72,6 +72,7 @@ def check_item_events(events, item):
         assert text == item["arguments"]
         assert events[0]["item"]["name"] == item["name"]
         assert events[0]["item"]["call_id"] == item["call_id"]
+        assert events[0]["item"].get("namespace") == item.get("namespace")
 
 
 def check_response_events(events):

@@ -55,6 +55,29 @@ def test_edited_last_message_and_regenerate(warm, cold):
         assert drawn == cold.chat(messages, temperature=0.9, seed=seed)
 
 
+# A reply that max_tokens cut off finds its prompt and all of its text in the cache.
+def test_a_reply_that_was_cut_off_is_continued(warm, cold):
+    options = {"extra_body": {"continue_final_message": True, "add_generation_prompt": False}}
+    agreed = 0
+    for seed in (1, 2, 3):
+        question = [{"role": "user", "content": f"Tell me about {words(60, seed=seed)}"}]
+        uncut = cold.chat(question, max_tokens=24)
+        first = warm.chat(question, max_tokens=8)
+        assert first.finish_reason == "length"
+        chat = [*question, {"role": "assistant", "content": first.text}]
+        rest = warm.chat(chat, max_tokens=16, **options)
+        assert rest == cold.chat(chat, max_tokens=16, **options)
+        assert rest == warm.chat(chat, max_tokens=16, stream=True, **options)
+        # Where the text's tokens are those that were sampled, nothing tells it from one reply.
+        if rest.prompt_token_ids == first.prompt_token_ids + first.token_ids:
+            agreed += 1
+            assert rest.cached_tokens >= first.prompt_tokens + 8 - 1
+            assert first.text + rest.text == uncut.text
+            assert first.token_ids + rest.token_ids == uncut.token_ids
+        assert rest.cached_tokens >= first.prompt_tokens
+    assert agreed > 0
+
+
 def test_two_conversations_in_turns(warm, cold):
     chats = [[{"role": "user", "content": words(90, seed=i)}] for i in (21, 22)]
     for turn in range(3):
@@ -130,6 +153,8 @@ FILTERS = {"top_k": 60, "typical_p": 0.9, "min_p": 0.01, "xtc_probability": 0.5}
         (CHAT, {"tools": [TOOL], "n": 2}),
         (CHAT, {**PENALTIES, **FILTERS, "n": 3, "logprobs": True}),
         (CHAT, {"min_tokens": 20, "ignore_eos": True, "stop": ["zz"]}),
+        (CHAT, {"continue_final_message": True, "n": 2, "logprobs": True}),
+        (CHAT, {"add_generation_prompt": False, "tools": [TOOL]}),
         (COMPLETIONS, {"echo": True, "logprobs": 2, "n": 2}),
         (COMPLETIONS, {**PENALTIES, "stop_token_ids": [5]}),
         (LLAMA, {"json_schema": SCHEMA, "n_probs": 2}),
@@ -140,7 +165,10 @@ def test_every_way_of_asking_is_the_same_warm_and_cold(warm, cold, path, extra):
     text = words(120, seed=31)
     limit = "n_predict" if path == LLAMA else "max_tokens"
     body = {limit: 30, "temperature": 0.9, "seed": 7, **extra}
-    body |= {"messages": [{"role": "user", "content": text}]} if path == CHAT else {"prompt": text}
+    messages = [{"role": "user", "content": text}]
+    if "continue_final_message" in extra:
+        messages.append({"role": "assistant", "content": "The boats are "})
+    body |= {"messages": messages} if path == CHAT else {"prompt": text}
 
     def answer(server):
         status, reply = post(server, path, body)

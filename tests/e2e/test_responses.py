@@ -25,6 +25,20 @@ WEATHER = {
 }
 
 
+CALC = {
+    "type": "namespace",
+    "name": "mcp__calc",
+    "description": "Sums.",
+    "tools": [
+        {
+            "type": "function",
+            "name": "add",
+            "description": "Adds.",
+            "parameters": {"type": "object", "properties": {"a": {"type": "boolean"}}},
+        }
+    ],
+}
+SEARCH = {"type": "web_search"}
 BAD = {"type": "object", "properties": {"a": {"type": 7}}}
 FORMAT = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
 
@@ -191,6 +205,68 @@ def test_a_streamed_call(server):
     assert "".join(pieces) == call.arguments
     whole = create(server, question, max_output_tokens=100, **options)
     assert call_of(whole).arguments == call.arguments
+
+
+def same_prompt(server, body, chat):
+    """Whether a response and a chat are made from the same prompt."""
+    chat = {"model": "test", "max_tokens": 1, **chat}
+    prompt = server.client.chat.completions.create(**chat).usage.prompt_tokens
+    return create(server, body.pop("input"), **body).usage.input_tokens == prompt
+
+
+# The model knows the function by one name, the client by a namespace and a name.
+def test_a_function_of_a_namespace(warm):
+    question = [{"role": "user", "content": "What is one and one?"}]
+    options = {
+        "tools": [WEATHER, CALC],
+        "tool_choice": {"type": "function", "name": "add", "namespace": "mcp__calc"},
+    }
+    first = create(warm, question, max_output_tokens=100, **options)
+    check_strictly(first)
+    (call,) = [item for item in first.output if item.type == "function_call"]
+    assert (call.namespace, call.name) == ("mcp__calc", "add")
+    assert [tool.type for tool in first.tools] == ["function", "namespace"]
+    with warm.client.responses.stream(
+        model="test", input=question, temperature=0, max_output_tokens=100, **options
+    ) as stream:
+        events = list(stream)
+    added = [event.item for event in events if event.type == "response.output_item.added"]
+    done = [event.item for event in events if event.type == "response.output_item.done"]
+    assert [(item.namespace, item.name) for item in added + done] == [("mcp__calc", "add")] * 2
+    assert done[0].arguments == call.arguments
+
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "2"}
+    options["tool_choice"] = "auto"
+    kept = create(warm, [result], previous_response_id=first.id, **options)
+    history = question + [item.model_dump(exclude_none=True) for item in first.output] + [result]
+    sent = create(warm, history, **options)
+    assert sent.usage.input_tokens == kept.usage.input_tokens
+    assert sent.usage.input_tokens_details.cached_tokens >= first.usage.input_tokens * 9 // 10
+    # As a chat with a function of that name has it.
+    function = {**CALC["tools"][0], "name": "mcp__calc__add"}
+    function["description"] = "mcp__calc__*: Sums.\n\nAdds."
+    chat_tools = [
+        {"type": "function", "function": {n: v for n, v in tool.items() if n != "type"}}
+        for tool in (WEATHER, function)
+    ]
+    called = {"name": "mcp__calc__add", "arguments": call.arguments}
+    calls = [{"id": call.call_id, "type": "function", "function": called}]
+    messages = question + [
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": call.call_id, "content": "2"},
+    ]
+    chat = {"messages": messages, "tools": chat_tools}
+    assert same_prompt(warm, {"input": history, **options}, chat)
+
+
+def test_a_tool_that_nobody_runs_is_left_out(server):
+    body = {"tools": [WEATHER, SEARCH], "parallel_tool_calls": False}
+    response = create(server, "How is the weather?", **body)
+    check_strictly(response)
+    assert [tool.type for tool in response.tools] == ["function"]
+    without = create(server, "How is the weather?", tools=[WEATHER], parallel_tool_calls=False)
+    assert response.usage.input_tokens == without.usage.input_tokens
+    assert create(server, "Hi", tools=[SEARCH], tool_choice="none").tools == []
 
 
 def test_a_conversation_kept_here_hits_the_cache(warm):
@@ -387,7 +463,15 @@ def test_logprobs_are_chats(server):
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, None),
         ({"input": "x", "truncation": "auto"}, "truncation"),
         ({"input": "x", "background": True}, "background"),
-        ({"input": "x", "tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"input": "x", "tools": [SEARCH]}, "tools[0].type"),
+        ({"input": "x", "tools": [WEATHER, SEARCH], "tool_choice": "required"}, "tools[1].type"),
+        ({"input": "x", "tools": [WEATHER, SEARCH], "tool_choice": SEARCH}, "tool_choice.type"),
+        ({"input": "x", "tools": [WEATHER, {"type": "mcp"}]}, "tools[1].type"),
+        ({"input": "x", "tools": [CALC, CALC]}, "tools[1].tools[0].name"),
+        (
+            {"input": "x", "tools": [{**CALC, "tools": [{**WEATHER, "parameters": BAD}]}]},
+            "tools[0].tools[0].parameters",
+        ),
         ({"input": "x", "text": {"format": {"type": "json_schema"}}}, None),
         ({"input": "x", "max_tokens": 5}, "max_tokens"),
         ({"input": words(100_000, seed=3)}, "input"),

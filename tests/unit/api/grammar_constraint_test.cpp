@@ -256,6 +256,7 @@ TEST_F(GrammarConstraintTest, TheFunctionAtFaultIsNamedByItsPlaceInTheRequest) {
   const JsonObject bad = {{"type", "nothing"}};
   // A named choice leaves one spec of several definitions.
   tools.specs = {{"second", bad}};
+  tools.places = {"tools[0].function", "tools[1].function"};
   for (const char* name : {"first", "second"}) {
     tools.definitions.push_back(JsonObject{
         {"type", "function"}, {"function", JsonObject{{"name", name}, {"parameters", bad}}}});

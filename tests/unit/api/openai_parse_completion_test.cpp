@@ -185,7 +185,7 @@ TEST(ParseTokenize, MessagesWithWhatElseTheirPromptIsMadeOf) {
       {
           {start + R"("tools":5})", kType, "tools"},
           {start + R"("reasoning_effort":"most"})", kValue, "reasoning_effort"},
-          {start + R"("add_generation_prompt":false})", kUnsupported, "add_generation_prompt"},
+          {start + R"("add_generation_prompt":0})", kType, "add_generation_prompt"},
           {start + R"("chat_template":"x"})", kUnsupported, "chat_template"},
           {start + R"("add_special":true})", kValue, "add_special"},
           {start + R"("add_special_tokens":true})", kValue, "add_special_tokens"},

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "api/openai_fields.h"
+#include "api/responses_request.h"
 #include "openai_parse_cases.h"
 #include "schema_probe.h"
 
@@ -129,6 +130,13 @@ TEST(OpenApiAgreement, Messages) {
       }
     }
   }
+}
+
+TEST(OpenApiAgreement, Responses) {
+  expect_agreement(responses_request_schema(Limits()), object_of(R"({"input":"hi","stream":true,
+      "include":["message.output_text.logprobs"],
+      "tools":[{"type":"function","name":"f"}]})"),
+                   verdict_of(parse_responses_request));
 }
 
 TEST(OpenApiAgreement, Completions) {

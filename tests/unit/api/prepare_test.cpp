@@ -32,6 +32,7 @@ JsonObject city_schema() {
 }
 
 void add_tool(Tools& tools, const std::string& name, const JsonObject& parameters) {
+  tools.places.push_back(fmt::format("tools[{}].function", tools.definitions.size()));
   tools.definitions.push_back(tool_definition(name, parameters));
   tools.specs.push_back({name, parameters});
   tools.choice = ToolChoice::automatic;

@@ -91,7 +91,7 @@ TEST_F(ResponsesConversationTest, ReferencesAreCountedBeforeTheyAreCopied) {
     EXPECT_EQ(large.code, "invalid_value");
     EXPECT_EQ(large.param, "input[5].id");
     EXPECT_TRUE(says(large, "expected at most 16384")) << large.message;
-    EXPECT_TRUE(says(large, "takes 19")) << large.message;
+    EXPECT_TRUE(says(large, "takes 20")) << large.message;
   }
 }
 

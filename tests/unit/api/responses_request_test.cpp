@@ -62,7 +62,7 @@ TEST(ResponsesRequest, DefaultsAreOpenAis) {
   EXPECT_EQ(request.chat.fields.top_logprobs, -1);
   EXPECT_EQ(request.chat.fields.sampling.temperature, 1.0);
   EXPECT_TRUE(request.chat.tools.specs.empty());
-  EXPECT_EQ(request.extras.tools_json, "[]");
+  EXPECT_EQ(request.extras.tools.shown_json, "[]");
   EXPECT_EQ(request.extras.tool_choice_json, "\"auto\"");
 }
 
@@ -109,24 +109,6 @@ TEST(ResponsesRequest, NullCountsAsAbsent) {
              R"("include":null,"metadata":null,"store":null,"previous_response_id":null)");
   EXPECT_TRUE(request.extras.store);
   EXPECT_TRUE(request.chat.fields.unknown.empty());
-}
-
-TEST(ResponsesRequest, FlatToolsBecomeChatTools) {
-  const ResponsesRequest request = parsed(
-      R"("input":"x","tools":[{"type":"function","name":"f","description":"d","strict":true,)"
-      R"("parameters":{"type":"object"}},{"type":"function","name":"g"}],)"
-      R"("tool_choice":{"type":"function","name":"f"})");
-  ASSERT_EQ(request.chat.tools.definitions.size(), 2U);
-  const JsonObject& function =
-      request.chat.tools.definitions[0].as_object().at("function").as_object();
-  EXPECT_EQ(function.at("name"), "f");
-  EXPECT_EQ(function.at("description"), "d");
-  EXPECT_EQ(request.chat.tools.choice, ToolChoice::required);
-  ASSERT_EQ(request.chat.tools.specs.size(), 1U);
-  EXPECT_EQ(request.chat.tools.specs[0].name, "f");
-  EXPECT_EQ(request.extras.tool_choice_json, R"({"type":"function","name":"f"})");
-  EXPECT_EQ(parsed(R"("input":"x","tools":[{"type":"function","name":"f"}])").chat.tools.choice,
-            ToolChoice::automatic);
 }
 
 TEST(ResponsesRequest, ReadsFormats) {

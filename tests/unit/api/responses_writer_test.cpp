@@ -231,6 +231,34 @@ TEST_F(ResponsesWriterTest, StreamsThoughtsThenText) {
             "content_part.done output_item.done completed ");
 }
 
+// The model knows a function of a namespace by one name, the client by two.
+TEST_F(ResponsesWriterTest, ACallSaysTheNamespaceOfItsFunction) {
+  plan.extras.tools.namespaced = {{"n__f", "n", "f"}};
+  const Feed feed = [](ReplyWriter& writer) {
+    writer.prompt_done(0, usage_of());
+    writer.delta(0, {.parts = {{Part::tool_name, "n__f"},
+                               {Part::tool_arguments, "{}"},
+                               {Part::tool_name, "f"},
+                               {Part::tool_arguments, "{}"}},
+                     .logprobs = {},
+                     .token_ids = {}});
+    finish(writer, ChoiceEnd::Reason::tool_calls);
+  };
+  check_both(feed);
+  EXPECT_EQ(to_json(run(feed, false).json().at("output")),
+            R"([{"id":"fc_0a0000","type":"function_call","call_id":"call_0a0000","namespace":"n",)"
+            R"("name":"f","arguments":"{}","status":"completed"},)"
+            R"({"id":"fc_0a0001","type":"function_call","call_id":"call_0a0001","name":"f",)"
+            R"("arguments":"{}","status":"completed"}])");
+  // What is kept renders as the model wrote it.
+  const auto kept = store.conversation("tenant", "resp_0a");
+  ASSERT_TRUE(kept);
+  const auto messages = response_messages("", *kept, kept->size());
+  ASSERT_TRUE(messages);
+  EXPECT_EQ(messages->back().tool_calls.at(0).name, "n__f");
+  EXPECT_EQ(messages->back().tool_calls.at(1).name, "f");
+}
+
 TEST_F(ResponsesWriterTest, StreamsParallelCalls) {
   const Feed feed = [](ReplyWriter& writer) {
     writer.prompt_done(0, usage_of());

@@ -33,13 +33,14 @@ inline bool has_type(const JsonValue& value, std::string_view type) {
   return type == "object" && value.is_object();
 }
 
-// The two patterns that the tables have.
+// The patterns that the tables have.
 inline bool has_pattern(std::string_view text, std::string_view pattern) {
   const auto all_of = [&](std::string_view letters) {
     return text.find_first_not_of(letters) == std::string_view::npos;
   };
-  if (pattern == "^[a-zA-Z0-9_-]{1,64}$") {
-    return !text.empty() && text.size() <= 64 &&
+  const bool is_long_name = pattern == "^[a-zA-Z0-9_-]{1,128}$";
+  if (is_long_name || pattern == "^[a-zA-Z0-9_-]{1,64}$") {
+    return !text.empty() && text.size() <= (is_long_name ? 128 : 64) &&
            all_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
   }
   EXPECT_EQ(pattern, "^(0|[1-9][0-9]{0,9})$");

@@ -106,6 +106,15 @@ TEST_F(EndpointsTest, TokensAndBack) {
 TEST_F(EndpointsTest, AppliedTemplate) {
   EXPECT_EQ(std::string_view(post("/apply-template", kChat).json().at("prompt").as_string()),
             "<bos><start_of_turn>user\ntell<end_of_turn>\n<start_of_turn>model\n");
+  const std::string begun = R"({"messages":[{"role":"user","content":"tell"},)"
+                            R"({"role":"assistant","content":"once "}],)";
+  const auto prompt = [&](const char* member) {
+    return std::string(
+        post("/apply-template", begun + member + "}").json().at("prompt").as_string());
+  };
+  const std::string before = "<bos><start_of_turn>user\ntell<end_of_turn>\n<start_of_turn>model\n";
+  EXPECT_EQ(prompt(R"("continue_final_message":true)"), before + "once ");
+  EXPECT_EQ(prompt(R"("add_generation_prompt":false)"), before + "once<end_of_turn>\n");
   EXPECT_EQ(post("/apply-template", R"({"messages":[]})").head.status, 400);
 }
 
@@ -129,7 +138,7 @@ TEST_F(EndpointsTest, TokensAndTextOfAChatWithTools) {
 TEST_F(EndpointsTest, TokensAndTextAreCheckedLikeChats) {
   const std::string chat = R"({"messages":[{"role":"user","content":"tell"}],)";
   for (const char* member :
-       {R"("model":"nope")", R"("add_generation_prompt":false)", R"("chat_template":"x")",
+       {R"("model":"nope")", R"("add_generation_prompt":0)", R"("chat_template":"x")",
         R"("continue_final_message":true)", R"("enable_thinking":false)",
         R"("chat_template_kwargs":{"messages":1})", R"("reasoning_effort":"most")"}) {
     const std::string body = chat + member + "}";

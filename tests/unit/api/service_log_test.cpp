@@ -128,5 +128,22 @@ TEST_F(LogTest, NothingThatAClientSays) {
   }
 }
 
+TEST_F(LogTest, AToolThatIsLeftOutIsNamedOnce) {
+  const LogCapture log;
+  for (int times = 0; times < 2; times++) {
+    const Reply reply = ask("POST", "/v1/responses",
+                            R"({"input":"x","max_output_tokens":2,"tools":[{"type":"web_search"},)"
+                            R"({"type":"function","name":"f"}]})");
+    EXPECT_EQ(reply.head.status, 200) << reply.body;
+    EXPECT_EQ(reply.json().at("tools").as_array().size(), 1U);
+  }
+  TearDown();
+  const std::string text = log.text();
+  const std::string line = "tool of type web_search: left out";
+  const std::size_t first = text.find(line);
+  ASSERT_NE(first, std::string::npos) << text;
+  EXPECT_EQ(text.find(line, first + 1), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace reprise

@@ -163,6 +163,11 @@ TEST_P(ReplyGrammar, Muse) {
   expect(automatic, " to=nobody", " to=");
   expect(automatic, " to=user<|message|><atem:function_calls",
          " to=user<|message|><atem:function_call");
+  const std::string further = lark({.format = ReplyFormat::muse, .in_content = true},
+                                   ToolChoice::automatic, true);  // a text goes on
+  expect(further, "lo to=user", "complete");
+  expect(further, "lo<|eom|><|start|>assistant" + call, "complete");
+  expect(further, "<atem:invoke ", "<atem:invoke");
   const std::string required = lark({.format = ReplyFormat::muse}, ToolChoice::required, false);
   expect(required, call, "complete");
   expect(required, call + "<|eom|>", call);
