@@ -132,12 +132,13 @@ Usage Sequence::usage() const {
   usage.completion_tokens = completion_tokens_;
   const auto reached = static_cast<std::ptrdiff_t>(std::min(reached_, prompt_length_));
   // What a sibling forwarded was computed for the same submission: no cache gave it.
-  if (!no_prompt_cache) {
+  if (!no_prompt_cache && request_.prompt_logprobs < 0) {
     usage.cached_tokens =
         std::count(was_forwarded_.begin(), was_forwarded_.begin() + reached, false);
   }
   // What was found may have been given up again before it was of use.
   if (usage.cached_tokens == 0) usage.miss = first_match_.miss.value_or(MissReason::evicted);
+  if (request_.prompt_logprobs >= 0) usage.miss = no_prompt_cache.value_or(MissReason::disabled);
   usage.diverged_at = first_match_.common;
   usage.retokenised_at = retokenised_at_;
   usage.is_pinned = is_pinned_;

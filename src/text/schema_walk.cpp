@@ -209,8 +209,8 @@ ObjectFields object_fields(const JsonObject& schema) {
   const std::uint64_t most = count_of(schema, "maxProperties", kUnbounded);
   if (schema.contains("patternProperties")) made.unheld = "patternProperties";
   if (count_of(schema, "minProperties", 0) > required.size()) made.unheld = "minProperties";
-  if (most < made.fields.size() || (made.fields.empty() && most < kUnbounded))
-    made.unheld = "maxProperties";
+  const bool is_open = others == nullptr || !is_false(*others);  // nobody counts what else comes
+  if (most < made.fields.size() || (is_open && most < kUnbounded)) made.unheld = "maxProperties";
   return made;
 }
 

@@ -15,6 +15,9 @@ use toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
 /// Bytes of a grammar with the schemas in it.
 const GRAMMAR_BYTES_MAX: usize = 2 << 20;
+/// Where a larger grammar leaves no choice, the model cuts the text: one step looks at all of it.
+const FORCING_GRAMMAR_BYTES_MAX: usize = 16 << 10; // 20 ms
+const NO_FORCING: &str = "%llguidance {\"no_forcing\": true}\n";
 /// llguidance's tree holds tokens up to 1024 bytes; longer ones are never allowed.
 const TOKEN_BYTES_MAX: usize = 1000;
 /// Chains of references make llguidance recurse; JSON's own depth is bounded by serde_json.
@@ -110,6 +113,9 @@ impl TextGrammarVocabulary {
     }
 
     fn compile(&self, lark: &str) -> Outcome<TextGrammar> {
+        let is_forcing = lark.len() <= FORCING_GRAMMAR_BYTES_MAX;
+        let head = if is_forcing { "" } else { NO_FORCING };
+        let lark = &format!("{head}{lark}");
         let mut parser = parser_of(&self.factory, lark, limits())?;
         check_ends(&mut parser)?;
         if lark.contains("\"pattern\"") {
@@ -118,17 +124,17 @@ impl TextGrammarVocabulary {
         let matcher = Matcher::new(Ok(parser));
         // What can never begin is found here, not after the prompt was forwarded.
         let mut first_choice = matcher.deep_clone();
-        first_choice.consume_ff_tokens();
+        let forced = first_choice.consume_ff_tokens();
         first_choice
             .compute_mask_or_eos()
             .map_err(|error| step_failure(&error.to_string()))?;
         Ok(TextGrammar {
             matcher,
             present: self.present.clone(),
-            forced: VecDeque::new(),
+            forced: forced.into(),
             tokens: Vec::new(),
             factory: self.factory.clone(),
-            lark: lark.into(),
+            lark: lark.as_str().into(),
         })
     }
 }

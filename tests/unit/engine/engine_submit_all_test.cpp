@@ -33,6 +33,7 @@ struct ChoicesCase {
   kernels::KvType kv_type = kernels::KvType::f16;
   std::optional<MissReason> miss = {};  // of all; nullopt: the prompt cache is used
   int prompt_logprobs = -1;
+  std::optional<MissReason> judged_miss = {};  // said of all, though the prompt cache is used
   int places = 8;
 };
 
@@ -58,6 +59,10 @@ class EngineChoices : public EngineSubmitAll {
       recordings[i].wait_for_end();
       EXPECT_EQ(recordings[i].bytes(), cold_engine.run(asks[i]).bytes()) << i;
       for (std::size_t j = 0; j < i; j++) EXPECT_NE(recordings[i].ids(), recordings[j].ids());
+      if (how.judged_miss) {
+        EXPECT_EQ(recordings[i].end().usage.cached_tokens, 0);
+        EXPECT_EQ(recordings[i].end().usage.miss, how.judged_miss);
+      }
       if (!how.miss) continue;
       EXPECT_EQ(recordings[i].end().usage.cached_tokens, 0);
       EXPECT_EQ(recordings[i].end().usage.miss, how.miss);
@@ -82,7 +87,7 @@ TEST_P(EngineChoices, ForwardTheirPromptOnce) {
       {.name = "not to be used", .use_cache = false, .miss = disabled},
       {.name = "int8 pages", .kv_type = kernels::KvType::int8, .miss = mode_refused},
       {.name = "few places", .enabled = false, .miss = disabled, .places = 2},
-      {.name = "judged", .prompt_logprobs = 2},
+      {.name = "judged", .prompt_logprobs = 2, .judged_miss = disabled},
       {.name = "judged, off", .enabled = false, .miss = disabled, .prompt_logprobs = 2},
       {.name = "judged, off, few places",
        .enabled = false,

@@ -168,6 +168,7 @@ TEST_F(CallGrammar, StrictFunctionsAreHeldToTheirSchemas) {
        "schema: required"},
       {R"({"patternProperties":{"^a$":{}}})", "schema: patternProperties"},
       {R"({"properties":{"a":{},"b":{}},"minProperties":1})", "schema: minProperties"},
+      {R"({"properties":{"a":{}},"maxProperties":1})", "schema: maxProperties"},
       {R"({"$ref":"#/$defs/d","$defs":{"d":{"type":"string"}}})", "#/$defs/d: type"},
       {R"({"properties":{"a":{"$ref":"#/$defs/d","maxLength":3}},"$defs":{"d":{"type":"string"}}})",
        "properties.a: "},
@@ -191,6 +192,23 @@ TEST_F(CallGrammar, StrictFunctionsAreHeldToTheirSchemas) {
     // And Llama 4 then has no Python, but JSON.
     const ToolSpec spec{"f", object_of(schema)};
     EXPECT_EQ(probe_.after(lark(ReplyFormat::llama4, spec), "[f("), "") << schema;
+  }
+}
+
+// Whether a number needs rules of our own or not: nothing comes that the schema does not count.
+TEST_F(CallGrammar, AtMostSoManyPropertiesInJson) {
+  for (const std::string_view type : {"number", "boolean"}) {
+    const std::string value = type == "number" ? "1.5" : "true";
+    const std::string schema = fmt::format(
+        R"({{"properties":{{"n":{{"type":"{}"}}}},"required":["n"],"maxProperties":2}})", type);
+    const std::string json = lark(ReplyFormat::hermes, {"f", object_of(schema)});
+    const std::string head = R"(<tool_call>
+{"name": "f", "arguments": {"n": )" +
+                             value;
+    EXPECT_EQ(probe_.after(json, head + "}}\n</tool_call>"), "complete") << schema;
+    EXPECT_EQ(probe_.after(json, head + R"(, "a": 1}})" + "\n</tool_call>"), "complete") << schema;
+    const std::string passed = probe_.after(json, head + R"(, "a": 1, "b": 2}})");
+    EXPECT_TRUE(passed != "open" && passed.size() <= head.size() + 10) << passed;
   }
 }
 

@@ -100,6 +100,28 @@ TEST(Grammar, ForcedTextComesInTheTokenizersOwnTokens) {
   }
 }
 
+// A step looks at all text that must follow: there is a bound to it.
+TEST(Grammar, LargeGrammarsLeaveTheCuttingToTheModel) {
+  const Tokenizer tokenizer = small_tokenizer();
+  GrammarProbe probe(tokenizer, {kEnd}, kVocabulary);
+  for (const auto& [pairs, has_choice] : {std::pair(8'000, false), std::pair(8'500, true)}) {
+    std::string text;
+    for (int i = 0; i < pairs; i++) text += "ab";
+    Result<GrammarMatcher> matcher =
+        probe.compiler().compile("start: %json {\"const\": \"" + text + "\"}");
+    ASSERT_TRUE(matcher.has_value()) << matcher.error().message;
+    Result<GrammarMatcher> other = matcher->copy();
+    for (GrammarMatcher* each : {&*matcher, &*other}) {
+      ASSERT_TRUE(each->compute_mask().has_value());
+      EXPECT_TRUE(is_allowed(each->mask(), tokenizer.find("\"").value()));
+      ASSERT_EQ(each->advance(tokenizer.find("\"").value()), true);
+      ASSERT_TRUE(each->compute_mask().has_value());
+      EXPECT_TRUE(is_allowed(each->mask(), tokenizer.find("ab").value()));
+      EXPECT_EQ(is_allowed(each->mask(), tokenizer.find("a").value()), has_choice);
+    }
+  }
+}
+
 // "a" may become "ab" or "aab": it is not forced to be a token of its own.
 TEST(Grammar, TextThatMayGoOnInOneTokenIsNotCut) {
   const Tokenizer tokenizer = small_tokenizer();
