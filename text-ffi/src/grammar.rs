@@ -123,8 +123,7 @@ impl TextGrammarVocabulary {
         }
         let matcher = Matcher::new(Ok(parser));
         // What can never begin is found here, not after the prompt was forwarded.
-        let mut first_choice = matcher.deep_clone();
-        let forced = first_choice.consume_ff_tokens();
+        let (mut first_choice, forced) = self.to_first_choice(&matcher);
         first_choice
             .compute_mask_or_eos()
             .map_err(|error| step_failure(&error.to_string()))?;
@@ -136,6 +135,20 @@ impl TextGrammarVocabulary {
             factory: self.factory.clone(),
             lark: lark.as_str().into(),
         })
+    }
+
+    /// Behind what must come first in every reply, and that in tokens where the grammar forces them.
+    fn to_first_choice(&self, start: &Matcher) -> (Matcher, Vec<u32>) {
+        let mut ahead = start.deep_clone();
+        let forced = ahead.consume_ff_tokens();
+        if forced.is_empty() {
+            let bytes = ahead.compute_ff_bytes();
+            let (tokens, _) = self.factory.tok_env().tokenize_bytes_marker(&bytes);
+            if ahead.consume_tokens(&tokens).is_err() {
+                return (start.deep_clone(), forced); // it is a place as good
+            }
+        }
+        (ahead, forced)
     }
 }
 

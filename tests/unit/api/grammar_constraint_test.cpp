@@ -232,7 +232,7 @@ TEST_F(GrammarConstraintTest, LargeSchemasAreHeld) {
 
 // Too large for the matcher at its first steps: found before anything runs.
 TEST_F(GrammarConstraintTest, TooLargeSchemasAreRefusedAtOnce) {
-  const JsonObject schema = many_properties(60, 100, "integer");
+  const JsonObject schema = many_properties(240, 100, "integer");
   const ReplyRules rules{.format = {.tokenizer = &bundle->tokenizer()},
                          .schema = &schema,
                          .schema_param = "json_schema"};
