@@ -137,7 +137,7 @@ impl TextGrammarVocabulary {
         })
     }
 
-    /// Behind what must come first in every reply, and that in tokens where the grammar forces them.
+    /// Behind what must come first in every reply; that in tokens where the grammar forces them.
     fn to_first_choice(&self, start: &Matcher) -> (Matcher, Vec<u32>) {
         let mut ahead = start.deep_clone();
         let forced = ahead.consume_ff_tokens();
