@@ -1,7 +1,6 @@
 // Prompts that end inside the assistant's last message, or behind the messages: for templates of
 // all kinds, ours and the published ones.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "api/prompt_writer.h"
-#include "base/file.h"
+#include "published_templates.h"
 #include "template_tokenizer.h"
 
 namespace reprise {
@@ -141,20 +140,7 @@ TEST_F(PromptContinueTest, BehindTheMessages) {
 // ---- the published templates
 // ---------------------------------------------------------------------
 
-class PublishedContinue : public PromptContinueTest {
- protected:
-  void SetUp() override {
-    const char* folder = std::getenv("REPRISE_TEMPLATES");
-    if (folder == nullptr) GTEST_SKIP() << "REPRISE_TEMPLATES names no folder of fetch_templates";
-    folder_ = folder;
-  }
-  PromptWriter published(const std::string& name, std::string_view family) const {
-    const auto source = read_file(folder_ + "/" + name + ".jinja", 1 << 20);
-    EXPECT_TRUE(source) << source.error().message;
-    return writer(*source, family);
-  }
-  std::string folder_;
-};
+using PublishedContinue = testing::PublishedTemplates<PromptContinueTest>;
 
 // What the model wrote behind the generation prompt is what the prompt ends with.
 TEST_F(PublishedContinue, ThePromptIsTheOneBeforeAndTheReply) {

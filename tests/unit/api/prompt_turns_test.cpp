@@ -2,7 +2,6 @@
 // messages, renders to the tokens that it wrote, wherever the template allows; else the next prompt
 // agrees at least up to the boundary.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,7 +10,7 @@
 
 #include "api/call_messages.h"
 #include "api/prompt_writer.h"
-#include "base/file.h"
+#include "published_templates.h"
 #include "template_tokenizer.h"
 #include "text/reply_parser.h"
 
@@ -255,20 +254,7 @@ TEST_F(PromptTurnsTest, TextsAndIdsOfTheEndpoints) {
 // ---- the published templates
 // ---------------------------------------------------------------------
 
-class PublishedTurns : public PromptTurnsTest {
- protected:
-  void SetUp() override {
-    const char* folder = std::getenv("REPRISE_TEMPLATES");
-    if (folder == nullptr) GTEST_SKIP() << "REPRISE_TEMPLATES names no folder of fetch_templates";
-    folder_ = folder;
-  }
-  PromptWriter published(const std::string& name, std::string_view family) const {
-    const auto source = read_file(folder_ + "/" + name + ".jinja", 1 << 20);
-    EXPECT_TRUE(source) << source.error().message;
-    return writer(*source, family);
-  }
-  std::string folder_;
-};
+using PublishedTurns = testing::PublishedTemplates<PromptTurnsTest>;
 
 const Chat kQuestion = {{"user", "Paris or Rome?"}};
 
