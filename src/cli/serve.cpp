@@ -92,12 +92,6 @@ int run_serve(const Options& options) {
              curl_line(url, stack->bundle->has_chat_template(), needs_key));
   std::fflush(stdout);
   (*server)->run(true);
-  // The server's signal handling ends with it: one more signal, while memory is given back, must
-  // not make a clean end look like a crash.
-  server->reset();
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);
   spdlog::info("stopped");
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <memory>
 #include <poll.h>
 #include <sys/resource.h>
 #include <unordered_map>
@@ -291,6 +292,21 @@ std::uint16_t Server::port() const {
   return state_->port;
 }
 
+namespace {
+
+// Asio gives a signal back its deadly default with its last registration, and then one more signal
+// while memory is given back would make a clean end look like a crash. This registration, which
+// nobody waits on, stays as long as the process.
+void keep_signals_from_killing() {
+  struct Kept {
+    net::io_context io{1};
+    net::signal_set signals{io, SIGINT, SIGTERM, SIGHUP};
+  };
+  [[maybe_unused]] static const Kept* const kept = std::make_unique<Kept>().release();
+}
+
+}  // namespace
+
 void Server::run(bool handle_signals) {
   State& state = *state_;
   if (handle_signals) {
@@ -300,6 +316,7 @@ void Server::run(bool handle_signals) {
     if (!error) state.signals.add(SIGHUP, error);
     if (error) spdlog::warn("signals are not handled: {}", error.message());
     state.wait_for_signal();
+    keep_signals_from_killing();
   }
   net::co_spawn(state.io, state.accept_for_ever(), net::detached);
   state.io.run();

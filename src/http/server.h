@@ -43,7 +43,7 @@ class Server {
   std::uint16_t port() const;  // the one that is listened on
 
   // Serves until it has been stopped; once. With `handle_signals`, SIGINT and SIGTERM are stop(),
-  // and SIGHUP calls on_hangup.
+  // and SIGHUP calls on_hangup; after run() they do nothing, as long as the process lives.
   void run(bool handle_signals);
   // Any thread. The first call begins a drain: no new connections, idle ones are closed, running
   // replies finish, requests on their way get the service's 503; run() returns when all have ended,

@@ -355,6 +355,23 @@ TEST(Server, AHangupWithoutAHookIsIgnored) {
   EXPECT_EQ(desk.drains, 1);
 }
 
+// A process that is ending cleanly gives back much memory; whoever is impatient signals it again.
+TEST(Server, SignalsAfterTheEndOfTheServerKillNobody) {
+  FakeDesk desk;
+  const auto service = make_fake_service(desk);
+  ServerOptions options;
+  options.port = 0;
+  for (int round = 0; round < 2; ++round) {
+    auto server = Server::listen(*service, options);
+    ASSERT_TRUE(server);
+    (*server)->stop();
+    (*server)->run(true);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::kill(::getpid(), number);
+    server->reset();
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::kill(::getpid(), number);
+  }
+}
+
 TEST(Server, APortInUseIsNamed) {
   FakeDesk desk;
   RunningServer server(desk);
