@@ -63,15 +63,19 @@ function(reprise_room name)
   endif()
 endfunction()
 
-# reprise_test(room SOURCES ... [USES ...]): one GoogleTest program a room, every case a ctest.
-function(reprise_test room)
-  cmake_parse_arguments(TEST "" "" "SOURCES;USES" ${ARGN})
-  add_executable(${room}_test ${TEST_SOURCES})
-  target_include_directories(${room}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${room}_test PRIVATE reprise_${room} ${TEST_USES} GTest::gtest
+# reprise_test(name SOURCES ... [ROOM room] [USES ...]): one GoogleTest program a room (named like
+# it), and one for what needs a process of its own.
+function(reprise_test name)
+  cmake_parse_arguments(TEST "" "ROOM" "SOURCES;USES" ${ARGN})
+  if(NOT TEST_ROOM)
+    set(TEST_ROOM ${name})
+  endif()
+  add_executable(${name}_test ${TEST_SOURCES})
+  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${name}_test PRIVATE reprise_${TEST_ROOM} ${TEST_USES} GTest::gtest
     GTest::gtest_main)
-  reprise_sanitize(${room}_test ${room})
-  reprise_use_precompiled(${room}_test test)
-  add_test(NAME ${room} COMMAND ${room}_test)
-  set_tests_properties(${room} PROPERTIES TIMEOUT 600)
+  reprise_sanitize(${name}_test ${TEST_ROOM})
+  reprise_use_precompiled(${name}_test test)
+  add_test(NAME ${name} COMMAND ${name}_test)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()

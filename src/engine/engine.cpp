@@ -29,14 +29,24 @@ struct Engine::State {
         checks(model.config().kv_layout(options.kv_type), model.config().vocabulary,
                options.context_length, options.kv_budget_bytes),
         inbox(static_cast<std::size_t>(options.sequences_max) + options.queue_max),
-        scheduler(model, kernels, pool, options) {
+        scheduler(std::make_unique<Scheduler>(model, kernels, pool, options)) {
     publish_stats();
     thread = std::thread([this] { run(); });
   }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    inbox.stop();
+    thread.join();
+    if (has_failed()) static_cast<void>(scheduler.release());  // see Scheduler::fail
+  }
 
+  bool has_failed() const { return !failure.empty(); }
   void run();
   void handle(Inbox::Notes notes);
+  void answer(Inbox::Notes& notes);
   void step();
+  void fail(std::string reason);
   void settle();
   bool may_expire() const;
   void expire_now_and_then();
@@ -45,8 +55,8 @@ struct Engine::State {
   const EngineOptions options;
   const RequestCheck checks;
   Inbox inbox;
-  Scheduler scheduler;  // engine thread only, once that runs
-  std::string failure;  // engine thread only; not empty: nothing runs any more
+  std::unique_ptr<Scheduler> scheduler;  // engine thread only, once that runs
+  std::string failure;                   // engine thread only; not empty: nothing runs any more
   EngineClock::time_point expired_at = EngineClock::now();
   EngineClock::time_point summed_at = expired_at;
   mutable std::mutex published_mutex;
@@ -59,19 +69,18 @@ struct Engine::State {
 void Engine::State::run() {
   DCHECK(kernels::float_environment_is_default());
   for (bool stopping = false, compacts = false; !stopping;) {
-    if (!scheduler.has_work() && !compacts) {
+    if (!scheduler->has_work() && !compacts) {
       inbox.wait_for_note(may_expire() ? std::optional(kExpiryMs) : std::nullopt);
     }
     Inbox::Notes notes = inbox.take();
     stopping = notes.stop;
     handle(std::move(notes));
-    scheduler.end_late();
-    if (!failure.empty()) scheduler.fail(failure);  // what arrived while it happened
-    if (scheduler.has_ends()) settle();             // cancelled ones need not wait for the step
-    if (scheduler.has_work()) step();
+    scheduler->end_late();
+    if (scheduler->has_ends()) settle();  // cancelled ones need not wait for the step
+    if (scheduler->has_work()) step();
     expire_now_and_then();
     settle();
-    compacts = scheduler.compact();
+    compacts = !has_failed() && scheduler->compact();
   }
 }
 
@@ -79,41 +88,55 @@ void Engine::State::run() {
 // nothing that the step left behind can be trusted, so nothing goes on from it.
 void Engine::State::step() {
   try {
-    scheduler.step();
+    scheduler->step();
   } catch (const std::exception& error) {
-    failure = error.what();
-    spdlog::error("the engine failed: {}", failure);
-    inbox.fail(failure);
-    scheduler.fail(failure);
+    fail(error.what());
   }
+}
+
+void Engine::State::fail(std::string reason) {
+  failure = std::move(reason);
+  spdlog::error("the engine failed: {}", failure);
+  inbox.fail(failure);
+  scheduler->fail(failure);
 }
 
 // The published copy first: whoever hears of an end may ask at once.
 void Engine::State::settle() {
-  if (options.check_invariants) scheduler.check_invariants();
+  if (options.check_invariants && !has_failed()) scheduler->check_invariants();
   publish_stats();
-  inbox.count_ended(scheduler.tell_ends());
+  inbox.count_ended(scheduler->tell_ends());
 }
 
 void Engine::State::handle(Inbox::Notes notes) {
   for (Inbox::Submission& submission : notes.submissions) {
-    scheduler.accept(submission.first, std::move(submission.requests), submission.at);
+    scheduler->accept(submission.first, std::move(submission.requests), submission.at);
   }
-  for (const RequestId id : notes.cancellations) scheduler.cancel(id);
-  if (notes.cancel_all || notes.stop) scheduler.cancel_all();
+  if (has_failed()) {  // what arrived while it happened
+    scheduler->fail(failure);
+    for (auto& question : notes.resets) question.answer.set_value({});
+    for (auto& question : notes.stats) question.answer.set_value({});
+    for (auto& question : notes.trees) question.answer.set_value({});
+    return;
+  }
+  for (const RequestId id : notes.cancellations) scheduler->cancel(id);
+  if (notes.cancel_all || notes.stop) scheduler->cancel_all();
+  answer(notes);
+}
+
+void Engine::State::answer(Inbox::Notes& notes) {
   for (auto& question : notes.resets) {
-    const PromptCache::ResetOutcome outcome = scheduler.prompt_cache().reset(question.scope);
+    const PromptCache::ResetOutcome outcome = scheduler->prompt_cache().reset(question.scope);
     summed_at = {};
     publish_stats();  // before the answer: whoever hears it may look at once
     question.answer.set_value(outcome);
   }
-  if (!notes.stats.empty() || !notes.trees.empty()) scheduler.prompt_cache().expire();
+  if (!notes.stats.empty() || !notes.trees.empty()) scheduler->prompt_cache().expire();
   for (auto& question : notes.stats) {
-    question.answer.set_value(std::as_const(scheduler).prompt_cache().stats(question.scope));
+    question.answer.set_value(scheduler->prompt_cache().stats(question.scope));
   }
   for (auto& question : notes.trees) {
-    question.answer.set_value(
-        std::as_const(scheduler).prompt_cache().tree(question.scope, question.most));
+    question.answer.set_value(scheduler->prompt_cache().tree(question.scope, question.most));
   }
 }
 
@@ -123,23 +146,23 @@ bool Engine::State::may_expire() const {
 }
 
 void Engine::State::expire_now_and_then() {
-  if (!may_expire()) return;
+  if (has_failed() || !may_expire()) return;
   const EngineClock::time_point now = EngineClock::now();
   if (now - expired_at < std::chrono::milliseconds(kExpiryMs)) return;
   expired_at = now;
-  scheduler.prompt_cache().expire();
+  scheduler->prompt_cache().expire();
 }
 
 // The prompt cache's sums run over all salts: they are taken when somebody may look for them (a
 // request ended, nothing runs), else now and then.
 void Engine::State::publish_stats() {
-  EngineStats stats = scheduler.stats();
+  EngineStats stats = scheduler->stats();
   stats.refused_full = inbox.refused_full();
   const EngineClock::time_point now = EngineClock::now();
-  const bool sums = scheduler.has_ends() || !scheduler.has_work() ||
-                    now - summed_at >= std::chrono::milliseconds(kSumsMs);
+  const bool sums = !has_failed() && (scheduler->has_ends() || !scheduler->has_work() ||
+                                      now - summed_at >= std::chrono::milliseconds(kSumsMs));
   if (sums) {
-    stats.cache = std::as_const(scheduler).prompt_cache().stats();
+    stats.cache = scheduler->prompt_cache().stats();
     summed_at = now;
   }
   const std::lock_guard lock(published_mutex);
@@ -153,10 +176,7 @@ Engine::Engine(const Model& model, const kernels::KernelTable& kernels, ThreadPo
                EngineOptions options)
     : state_(std::make_unique<State>(model, kernels, pool, std::move(options))) {}
 
-Engine::~Engine() {
-  state_->inbox.stop();
-  state_->thread.join();
-}
+Engine::~Engine() = default;
 
 Result<RequestId> Engine::submit(GenerationRequest request) {
   std::vector<GenerationRequest> requests;

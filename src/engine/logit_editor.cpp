@@ -106,6 +106,7 @@ void LogitEditor::collect_repeats(const DryParams& dry, std::span<const TokenId>
 
 void LogitEditor::apply(const SamplingParams& params) {
   constexpr auto kLargest = static_cast<double>(std::numeric_limits<float>::max());
+  const auto finite = [&](double value) { return std::clamp(value, -kLargest, kLargest); };
   for (const Edit& edit : edits_) {
     float& logit = row_[static_cast<std::size_t>(edit.id)];
     if (logit == kImpossible) continue;
@@ -113,12 +114,12 @@ void LogitEditor::apply(const SamplingParams& params) {
     if (edit.is_repeated) {
       value = value > 0 ? value / params.repetition_penalty : value * params.repetition_penalty;
     }
+    value = finite(value);  // after each step, so that no difference of infinities arises
     if (edit.count > 0) {
-      value -= static_cast<double>(edit.count) * params.frequency_penalty;
-      value -= params.presence_penalty;
+      value = finite(value - static_cast<double>(edit.count) * params.frequency_penalty);
+      value = finite(value - params.presence_penalty);
     }
-    value -= edit.dry_loss;
-    logit = static_cast<float>(std::clamp(value, -kLargest, kLargest));
+    logit = static_cast<float>(finite(value - edit.dry_loss));
   }
 }
 

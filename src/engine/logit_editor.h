@@ -23,7 +23,7 @@ struct SamplingPlace {
   std::span<const TokenId> banned_stops = {};  // nor these, yet
 };
 
-// A token's logit becomes, in double, rounded to float once and kept finite:
+// A token's logit becomes, in double, kept finite after each step and rounded to float once:
 //   l + bias;
 //   divided by repetition_penalty where positive, else times it, when the token stands among the
 //     newest repetition_window of all tokens (source: Keskar et al. 2019, as in Hugging Face's

@@ -180,7 +180,10 @@ void Scheduler::start_prefills(std::span<const PlannedRows> planned) {
   for (const PlannedRows& rows : planned) {
     Sequence& sequence = *rows.sequence;
     if (sequence.has_started()) continue;
-    if (sequence.no_prompt_cache) sequence.match = {.miss = sequence.no_prompt_cache};
+    // What a sibling forwarded no cache gave; and a judged prompt finds nothing else.
+    if (sequence.no_prompt_cache || sequence.request().prompt_logprobs >= 0) {
+      sequence.match = {.miss = sequence.no_prompt_cache.value_or(MissReason::disabled)};
+    }
     sequence.start_prefill(sequence.match, EngineClock::now());
     if (!sequence.is_restore_refused) count_lookup(sequence);
   }

@@ -31,14 +31,16 @@ class Scheduler {
   void cancel_all();
   // Ends what is past its own time limit.
   void end_late();
-  // Nothing of the newest step can be trusted: every request ends with this error.
+  // After an exception out of step(): every request ends with this error. Nothing else is touched,
+  // since pages and tries may be half changed: from now on only accept() and another fail(),
+  // tell_ends() and stats() may be called, and the scheduler must never be destroyed.
   void fail(const std::string& reason);
   bool has_work() const { return !running_.empty() || !waiting_.empty(); }
   PromptCache& prompt_cache() { return prompt_cache_; }
   const PromptCache& prompt_cache() const { return prompt_cache_; }
   EngineStats stats() const;  // without the prompt cache's
   bool has_ends() const { return !ended_.empty(); }
-  // Calls on_end of the requests that ended since the last call; returns their tenants.
+  // Calls on_end of the requests that ended since the last call; returns the tenant of each.
   std::vector<std::string> tell_ends();
   // CHECKs the ledger and the cache.
   void check_invariants() const;
@@ -159,8 +161,13 @@ class Scheduler {
   // Ends a running sequence: its forwarded tokens stay in the prompt cache, except after an error.
   void end(Sequence& sequence, FinishReason reason, std::optional<Error> error = std::nullopt);
   void end_waiting(const Sequence& sequence, FinishReason reason, std::optional<Error> error);
-  std::unique_ptr<Sequence> take(SequenceList& list, const Sequence& sequence);
-  void add_end(std::unique_ptr<Sequence> sequence, FinishReason reason, std::optional<Error> error);
+  // All three leave the sequence where it is if memory is refused, so that fail() finds it there.
+  static void move(SequenceList& from, SequenceList& to, const Sequence& sequence);
+  void leave(SequenceList& list, const Sequence& sequence, FinishReason reason,
+             std::optional<Error> error);
+  void add_end(std::unique_ptr<Sequence>& sequence, FinishReason reason,
+               std::optional<Error> error);
+  static SequenceList::iterator find(SequenceList& list, const Sequence& sequence);
   void count_end(const SequenceEnd& end);
 
   const EngineOptions options_;

@@ -52,7 +52,7 @@ bool Scheduler::make_place(const Sequence& candidate) {
 
 // max_tokens plays no part here (submit refused what can never fit): most replies end before it.
 bool Scheduler::try_admit(Sequence& sequence) {
-  running_.push_back(take(waiting_, sequence));
+  move(waiting_, running_, sequence);
   if (sequence.prefixes != nullptr) {
     sequence.path = sequence.prefixes->start(sequence.scope);
     if (!sequence.is_restore_refused) match_prefix(sequence);
@@ -62,7 +62,7 @@ bool Scheduler::try_admit(Sequence& sequence) {
     return true;
   }
   sequence.release_pages(pages_);
-  waiting_.push_back(take(running_, sequence));
+  move(running_, waiting_, sequence);
   return false;
 }
 

@@ -21,35 +21,48 @@ void Scheduler::end(Sequence& sequence, FinishReason reason, std::optional<Error
   }
   sequence.release_pages(pages_);
   running_ends_++;
-  add_end(take(running_, sequence), reason, std::move(error));
+  leave(running_, sequence, reason, std::move(error));
 }
 
 void Scheduler::end_waiting(const Sequence& sequence, FinishReason reason,
                             std::optional<Error> error) {
-  add_end(take(waiting_, sequence), reason, std::move(error));
+  leave(waiting_, sequence, reason, std::move(error));
 }
 
-void Scheduler::add_end(std::unique_ptr<Sequence> sequence, FinishReason reason,
-                        std::optional<Error> error) {
-  shares_.leave(sequence->request().scope.tenant);
-  if (sequence->prefixes == &sibling_cache_ && --siblings_.at(sequence->submission()) == 0) {
-    siblings_.erase(sequence->submission());
-    sibling_cache_.reset(sequence->scope);
+void Scheduler::leave(SequenceList& list, const Sequence& sequence, FinishReason reason,
+                      std::optional<Error> error) {
+  shares_.leave(sequence.request().scope.tenant);
+  if (sequence.prefixes == &sibling_cache_ && --siblings_.at(sequence.submission()) == 0) {
+    siblings_.erase(sequence.submission());
+    sibling_cache_.reset(sequence.scope);
   }
+  const auto place = find(list, sequence);
+  add_end(*place, reason, std::move(error));
+  list.erase(place);
+}
+
+void Scheduler::add_end(std::unique_ptr<Sequence>& sequence, FinishReason reason,
+                        std::optional<Error> error) {
   SequenceEnd ending{reason, std::move(error), sequence->usage(),
                      sequence->timings(EngineClock::now())};
   count_end(ending);
-  ended_.push_back({std::move(sequence), std::move(ending)});
+  ended_.push_back({nullptr, std::move(ending)});
+  ended_.back().sequence = std::move(sequence);
+}
+
+void Scheduler::move(SequenceList& from, SequenceList& to, const Sequence& sequence) {
+  const auto place = find(from, sequence);
+  to.emplace_back();
+  to.back() = std::move(*place);
+  from.erase(place);
 }
 
 // Searches from the back, from which many are taken one after another (cancel_all, end_late).
-std::unique_ptr<Sequence> Scheduler::take(SequenceList& list, const Sequence& sequence) {
+Scheduler::SequenceList::iterator Scheduler::find(SequenceList& list, const Sequence& sequence) {
   const auto place = std::find_if(list.rbegin(), list.rend(),
                                   [&](const auto& other) { return other.get() == &sequence; });
   CHECK(place != list.rend());
-  std::unique_ptr<Sequence> taken = std::move(*place);
-  list.erase(std::next(place).base());
-  return taken;
+  return std::next(place).base();
 }
 
 void Scheduler::cancel(RequestId id) {
@@ -92,9 +105,12 @@ void Scheduler::end_late() {
 
 void Scheduler::fail(const std::string& reason) {
   stats_.failure = reason;
-  const auto error = [&] { return Error{Errc::io, "the engine failed: " + reason, {}}; };
-  while (!running_.empty()) end(*running_.back(), FinishReason::error, error());
-  while (!waiting_.empty()) end_waiting(*waiting_.back(), FinishReason::error, error());
+  for (SequenceList* list : {&running_, &waiting_}) {
+    for (std::unique_ptr<Sequence>& sequence : *list) {
+      add_end(sequence, FinishReason::error, Error{Errc::io, "the engine failed: " + reason, {}});
+    }
+    list->clear();
+  }
 }
 
 void Scheduler::count_end(const SequenceEnd& ending) {
@@ -120,9 +136,10 @@ void Scheduler::count_end(const SequenceEnd& ending) {
 
 std::vector<std::string> Scheduler::tell_ends() {
   std::vector<std::string> tenants;
-  for (const Ended& ended : ended_) {
+  for (Ended& ended : ended_) {
     tenants.push_back(ended.sequence->request().scope.tenant);
     ended.sequence->sink().on_end(ended.end);
+    if (!stats_.failure.empty()) static_cast<void>(ended.sequence.release());  // see fail()
   }
   ended_.clear();
   return tenants;

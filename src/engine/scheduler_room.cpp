@@ -89,7 +89,7 @@ void Scheduler::preempt(Sequence& sequence) {
   }
   sequence.release_pages(pages_);
   sequence.begin_waiting(EngineClock::now());
-  waiting_.push_back(take(running_, sequence));
+  move(running_, waiting_, sequence);
 }
 
 void Scheduler::preempt_for_room(Sequence& sequence) {

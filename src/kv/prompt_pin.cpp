@@ -86,16 +86,18 @@ void PromptCache::Trie::move_pins(Node* from, Node* to) {
   update_leaf_queue(to);
 }
 
-// Another block took the node's page: what cannot be resumed any more is not kept either.
-void PromptCache::Trie::drop_broken_pins(Node* node) {
-  const std::vector<Node::PinKey> keys = node->pins;  // the node goes with its last pin, if hollow
+// Another block took the node's page: what cannot be resumed any more is not kept either. False:
+// its last pin went, and with that perhaps the node (release_leaf).
+bool PromptCache::Trie::drop_broken_pins(Node* node) {
+  const std::vector<Node::PinKey> keys = node->pins;
   for (std::size_t i = 0; i < keys.size(); i++) {
     const auto it = pins.find(keys[i]);
     if (is_restorable(*it->second.node, it->second.position)) continue;
     const bool is_last = node->pins.size() == 1;
     drop_pin(it);
-    if (is_last) return;
+    if (is_last) return false;
   }
+  return true;
 }
 
 bool PromptCache::pin(const Path& path, std::span<const TokenId> tokens, Position position,

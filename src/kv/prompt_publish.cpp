@@ -159,8 +159,7 @@ void PromptCache::Trie::take_pages(Node* node, SequenceCache& cache, bool gives_
     if (!page || page.first() > own.first()) {
       Node* before = set_page(node, group, own);
       if (before == nullptr || before == node || before == leaf) continue;
-      drop_broken_pins(before);
-      remove_hollow(before, &PromptCacheStats::evictions_lru);
+      if (drop_broken_pins(before)) remove_hollow(before, &PromptCacheStats::evictions_lru);
     } else if (gives_way) {
       cache.replace_page(group, block, page);
     }

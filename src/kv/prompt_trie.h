@@ -194,7 +194,7 @@ struct PromptCache::Trie {
   void drop_ended_pins();
   void drop_pins_of(const Salt& salt);
   void move_pins(Node* from, Node* to);
-  void drop_broken_pins(Node* node);
+  bool drop_broken_pins(Node* node);
 
   // prompt_check.cpp
   void check() const;

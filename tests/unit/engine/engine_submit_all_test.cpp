@@ -70,6 +70,10 @@ class EngineChoices : public EngineSubmitAll {
     const EngineStats stats = harness.engine().stats();
     // The last token of a prompt is forwarded by each: its logits are not kept.
     EXPECT_EQ(stats.forwarded_rows, static_cast<std::uint64_t>(length + 3 + 4 * 11));
+    if (how.judged_miss) {  // the counters say the same
+      EXPECT_EQ(stats.cache.hits, 0u);
+      EXPECT_EQ(stats.cache.misses[static_cast<std::size_t>(*how.judged_miss)], 4u);
+    }
     if (how.miss) {  // nothing stays
       EXPECT_EQ(stats.kv_used_bytes, 0u);
       EXPECT_EQ(stats.cache.inserts, 0u);

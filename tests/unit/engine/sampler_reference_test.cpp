@@ -166,6 +166,11 @@ TEST(LogitEditor, PenaltiesAreThoseOfTheirSources) {
   EXPECT_EQ(edited(kImpossible, 2, {.logit_bias = {{2, 100}}}, place), kImpossible);
   const float most = std::numeric_limits<float>::max();
   EXPECT_EQ(edited(-most, 2, {.repetition_penalty = 2}, place), -most);
+  // What would be infinities of both signs.
+  constexpr double kHuge = std::numeric_limits<double>::max();
+  EXPECT_EQ(edited(3, 2, {.repetition_penalty = 1 / kHuge, .frequency_penalty = kHuge}, place),
+            -most);
+  EXPECT_EQ(edited(-3, 2, {.repetition_penalty = kHuge, .frequency_penalty = -kHuge}, place), most);
 }
 
 TEST(LogitEditor, DryTakesMoreTheLongerTheStretch) {

@@ -260,33 +260,34 @@ class SchedulerTwin {
   int idle_steps_ = 0;
 };
 
-class SchedulerModel : public TinyFamilies {
- protected:
-  EngineOptions options(Position fits, int places, int rows) const {
-    const KvLayout layout = model().config().kv_layout(kernels::KvType::f16);
-    EngineOptions options = HarnessOptions{}.engine;
-    options.kv_budget_bytes = layout.sequence_bytes(fits);
-    options.cache.pinned_bytes_per_tenant = options.kv_budget_bytes / 4;
-    options.cache.pinned_bytes_max = options.kv_budget_bytes / 2;
-    options.sequences_max = places;
-    options.prefill_rows_max = rows;
-    options.ageing_ms = 2;
-    return options;
-  }
+// Tokens of one sequence that the budget holds, running sequences, rows of a step.
+struct World {
+  Position fits;
+  int places, rows;
 };
 
+EngineOptions options_of(const Model& model, const World& world) {
+  const KvLayout layout = model.config().kv_layout(kernels::KvType::f16);
+  EngineOptions options = HarnessOptions{}.engine;
+  options.kv_budget_bytes = layout.sequence_bytes(world.fits);
+  options.cache.pinned_bytes_per_tenant = options.kv_budget_bytes / 4;
+  options.cache.pinned_bytes_max = options.kv_budget_bytes / 2;
+  options.sequences_max = world.places;
+  options.prefill_rows_max = world.rows;
+  options.ageing_ms = 2;
+  return options;
+}
+
+class SchedulerModel : public TinyFamilies {};
+
 TEST_P(SchedulerModel, NothingIsLostWhateverHappens) {
-  struct World {
-    Position fits;
-    int places, rows;
-  };
   const World worlds[] = {{340, 3, 64}, {600, 8, 512}, {400, 8, 23}, {3000, 4, 64}};
   std::uint32_t seed = 1;
   std::uint64_t preemptions = 0, late = 0, drafted = 0, accepted = 0;
   Answers cold;
   for (const World& world : worlds) {
     SCOPED_TRACE(seed);
-    SchedulerTwin twin(model(), options(world.fits, world.places, world.rows), seed++, cold);
+    SchedulerTwin twin(model(), options_of(model(), world), seed++, cold);
     twin.run(operations() / std::size(worlds) / 2);  // two families
     EXPECT_GT(twin.finished(), operations() / 1000);
     EXPECT_GT(twin.hits(), 0u);
@@ -316,7 +317,7 @@ TEST_P(SchedulerModel, EveryShortHistoryEndsWell) {
   Answers cold;
   for (std::size_t history = 0; history < histories && !HasFailure(); history++) {
     SCOPED_TRACE(history);
-    SchedulerTwin twin(model(), options(170, 2, 40), 1, cold);
+    SchedulerTwin twin(model(), options_of(model(), {170, 2, 40}), 1, cold);
     for (std::size_t i = 0, rest = history; i < depth; i++, rest /= kOperations) {
       const std::size_t operation = rest % kOperations;
       if (operation < 3) {
@@ -328,6 +329,23 @@ TEST_P(SchedulerModel, EveryShortHistoryEndsWell) {
       }
     }
     twin.finish();
+  }
+}
+
+// Windows around a page's size, where what is kept and what resuming needs begin at pages' edges.
+TEST(SchedulerWindows, NothingIsLostWhateverHappens) {
+  const World worlds[] = {{400, 3, 64}, {700, 8, 23}};
+  std::uint32_t seed = 100;
+  ThreadPool pool(1);
+  for (const int window : {64, 65, 100}) {
+    const TinyModel tiny = make_tiny_model({.window = window}, pool);
+    Answers cold;
+    for (const World& world : worlds) {
+      SCOPED_TRACE(seed);
+      SchedulerTwin twin(*tiny.model, options_of(*tiny.model, world), seed++, cold);
+      twin.run(operations() / 40);
+      EXPECT_GT(twin.hits(), 0u);
+    }
   }
 }
 
