@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fmt/core.h>
@@ -161,6 +162,12 @@ std::size_t memory_resident_bytes() {
   std::size_t resident_pages = 0;
   line >> total_pages >> resident_pages;
   return resident_pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::string address_space_note() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  return fmt::format(" (this process may map {} bytes: ulimit -v)", limit.rlim_cur);
 }
 
 }  // namespace reprise

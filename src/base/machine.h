@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <string>
 
 namespace reprise {
 
@@ -18,5 +19,9 @@ std::size_t memory_available_bytes(const std::filesystem::path& root = "/");
 
 // Resident bytes of this process.
 std::size_t memory_resident_bytes();
+
+// For messages about refused memory: " (this process may map N bytes: ulimit -v)", or nothing where
+// there is no such limit.
+std::string address_space_note();
 
 }  // namespace reprise

@@ -4,13 +4,20 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/error.h"
+
 namespace reprise {
 
-// Owns `size` zeroed bytes (0: owns nothing). Move-only. Memory that cannot be had ends the process
-// (weights and scratch are taken at start; what grows with requests goes through kv/page_pool).
+// Owns `size` zeroed bytes (0: owns nothing). Move-only. For what is taken at start: weights and
+// scratch; what grows with requests goes through kv/page_pool.
 class MemoryBlock {
  public:
   MemoryBlock() = default;
+  // Errors: exhausted, saying how many bytes the system refused, and the process's limit if it has
+  // one.
+  static Result<MemoryBlock> take(std::size_t size);
+  // For members that cannot tell an error: refused memory ends the process with take()'s message
+  // on stderr and exit code 1.
   explicit MemoryBlock(std::size_t size);
   MemoryBlock(MemoryBlock&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

@@ -42,8 +42,11 @@ T wait_for_change(const std::atomic<T>& value, T old) {
 ThreadPool::ThreadPool(int threads) : runs_(static_cast<std::size_t>(threads)) {
   CHECK(threads >= 1);
   workers_.reserve(static_cast<std::size_t>(threads - 1));
-  for (int worker = 1; worker < threads; worker++) {
-    workers_.emplace_back([this, worker] { serve(worker); });
+  try {
+    for (int worker = 1; worker < threads; worker++) {
+      workers_.emplace_back([this, worker] { serve(worker); });
+    }
+  } catch (const std::exception&) {  // of std::thread: no threads or no memory are left
   }
 }
 
@@ -64,9 +67,10 @@ void ThreadPool::run_tasks(int tasks, Task task, void* context) {
   }
   unfinished_.store(tasks, std::memory_order_relaxed);
   const auto count = static_cast<std::uint64_t>(tasks);
-  for (std::uint64_t run = 0; run < runs_.size(); run++) {
-    const auto begin = static_cast<std::uint32_t>(count * run / runs_.size());
-    const auto end = static_cast<std::uint32_t>(count * (run + 1) / runs_.size());
+  const auto runs = static_cast<std::uint64_t>(threads());
+  for (std::uint64_t run = 0; run < runs; run++) {
+    const auto begin = static_cast<std::uint32_t>(count * run / runs);
+    const auto end = static_cast<std::uint32_t>(count * (run + 1) / runs);
     runs_[run].unclaimed.store(unclaimed_word(begin, end), std::memory_order_release);
   }
   job_.fetch_add(1, std::memory_order_release);

@@ -15,7 +15,8 @@ namespace reprise {
 
 class ThreadPool {
  public:
-  // `threads` >= 1 counts the calling thread; threads - 1 workers are started.
+  // `threads` >= 1 counts the calling thread; threads - 1 workers are started, or fewer where the
+  // system has none left: threads() tells, and the pool works with those.
   explicit ThreadPool(int threads);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -65,7 +66,7 @@ class ThreadPool {
   void run_claimed(int worker);
   void serve(int worker);
 
-  std::vector<Run> runs_;              // one a thread
+  std::vector<Run> runs_;              // one a thread; those of threads that did not start: empty
   std::atomic<std::uint32_t> job_{0};  // number of the newest job; workers wait for it to change
   alignas(64) std::atomic<int> unfinished_{0};
   std::atomic<bool> stopping_{false};

@@ -2,12 +2,21 @@
 #include "kv/page_pool.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "base/check.h"
+#include "base/machine.h"
 #include "kv/page_range.h"
 
 namespace reprise {
+namespace {
+
+constexpr std::size_t kPagesMax = UINT32_MAX;  // of a group; handles and slots are 32 bits
+
+}  // namespace
 
 struct PagePool::Arena {
   KvLayout layout;
@@ -26,6 +35,28 @@ struct PagePool::Arena {
   }
 };
 
+Status PagePool::check(const KvLayout& layout, std::size_t budget_bytes, PagePoolOptions options) {
+  std::deque<Reservation> tried;
+  for (const SpanGroup& group : layout.groups) {
+    const std::size_t pages = budget_bytes / group.page_bytes();
+    const std::size_t bytes =
+        PageRange::reserved_bytes(group.page_bytes(), pages, options.extent_bytes);
+    if (bytes == 0) continue;
+    if (pages >= kPagesMax) {
+      return fail(Errc::exhausted, fmt::format("keys and values: {} bytes are {} pages, expected "
+                                               "fewer than {}",
+                                               budget_bytes, pages, kPagesMax));
+    }
+    if (tried.emplace_back(bytes).data() != nullptr) continue;
+    return fail(Errc::exhausted,
+                fmt::format("keys and values: the system refused {} bytes of address space for "
+                            "span group {} of {}, each of which takes that of the whole capacity{}",
+                            bytes, &group - layout.groups.data() + 1, layout.groups.size(),
+                            address_space_note()));
+  }
+  return {};
+}
+
 PagePool::PagePool(KvLayout layout, std::size_t budget_bytes, PagePoolOptions options)
     : arena_(std::make_unique<Arena>()) {
   arena_->layout = std::move(layout);
@@ -34,7 +65,7 @@ PagePool::PagePool(KvLayout layout, std::size_t budget_bytes, PagePoolOptions op
   for (const SpanGroup& group : arena_->layout.groups) {
     const std::size_t page_bytes = group.page_bytes();
     CHECK(page_bytes > 0);
-    CHECK(budget_bytes / page_bytes < UINT32_MAX);
+    CHECK(budget_bytes / page_bytes < kPagesMax);
     arena_->ranges.push_back(
         std::make_unique<PageRange>(page_bytes, budget_bytes / page_bytes, options.extent_bytes));
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "kv/kv_layout.h"
 
 namespace reprise {
@@ -74,6 +75,11 @@ struct PagePoolOptions {
 // So one step can pass the budget by what it allocates, until its end.
 class PagePool {
  public:
+  // Whether a pool of this budget can be made: tries what it would reserve, and gives it back.
+  // Errors: exhausted, saying how many bytes were refused for which group and the process's limit
+  // if it has one, or how many pages are too many.
+  static Status check(const KvLayout& layout, std::size_t budget_bytes,
+                      PagePoolOptions options = {});
   // Reserves address space for `budget_bytes` of every group; memory is taken as pages are.
   PagePool(KvLayout layout, std::size_t budget_bytes, PagePoolOptions options = {});
   PagePool(const PagePool&) = delete;

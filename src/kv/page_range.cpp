@@ -13,31 +13,47 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-constexpr std::size_t round_up(std::size_t size, std::size_t unit) {
-  return (size + unit - 1) / unit * unit;
+std::size_t extents_for(std::size_t page_bytes, std::size_t pages_max, std::size_t extent_bytes) {
+  if (page_bytes > 0 && pages_max > SIZE_MAX / page_bytes) return SIZE_MAX / extent_bytes;
+  const std::size_t bytes = page_bytes * pages_max;
+  return bytes / extent_bytes + (bytes % extent_bytes > 0 ? 1 : 0);
 }
 
 }  // namespace
 
+Reservation::Reservation(std::size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped != MAP_FAILED) data_ = static_cast<std::uint8_t*>(mapped);
+}
+
+Reservation::~Reservation() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+std::size_t PageRange::reserved_bytes(std::size_t page_bytes, std::size_t pages_max,
+                                      std::size_t extent_bytes) {
+  const std::size_t extents = extents_for(page_bytes, pages_max, extent_bytes);
+  if (extents == 0) return 0;
+  if (extents >= SIZE_MAX / extent_bytes) return SIZE_MAX;
+  return (extents + 1) * extent_bytes;  // one more, to align
+}
+
 PageRange::PageRange(std::size_t page_bytes, std::size_t pages_max, std::size_t extent_bytes)
-    : page_bytes_(page_bytes), extent_bytes_(extent_bytes) {
-  const std::size_t extents = round_up(page_bytes * pages_max, extent_bytes) / extent_bytes;
-  live_in_extent_.resize(extents);
+    : page_bytes_(page_bytes),
+      extent_bytes_(extent_bytes),
+      reserved_(reserved_bytes(page_bytes, pages_max, extent_bytes)) {
+  const std::size_t extents = extents_for(page_bytes, pages_max, extent_bytes);
   if (extents == 0) return;
-  mapped_bytes_ = (extents + 1) * extent_bytes;  // one more, to align
-  mapped_ = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  CHECK(mapped_ != MAP_FAILED);
-  const auto address = reinterpret_cast<std::uintptr_t>(mapped_);
-  start_ = static_cast<std::uint8_t*>(mapped_) + (round_up(address, extent_bytes) - address);
+  CHECK(reserved_.data() != nullptr);
+  live_in_extent_.resize(extents);
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(reserved_.data()) % extent_bytes;
+  start_ = reserved_.data() + (beyond > 0 ? extent_bytes - beyond : 0);
   // Extents are whole huge pages, so that what is in memory is what is committed: khugepaged fills
   // up a huge page of which a part is in use, but makes none where nothing is, so it cannot bring
   // back an extent that was given back. A wish only: some systems have no huge pages.
   if (extent_bytes % kHugePage == 0) ::madvise(start_, extents * extent_bytes, MADV_HUGEPAGE);
-}
-
-PageRange::~PageRange() {
-  if (mapped_ != nullptr) ::munmap(mapped_, mapped_bytes_);
 }
 
 PageRange::Extents PageRange::extents_of(std::uint32_t slot) const {
@@ -109,6 +125,7 @@ std::uint32_t PageRange::take() {
   if (free_handles_.empty()) {
     handle = static_cast<std::uint32_t>(states_.size());
     states_.emplace_back();
+    free_handles_.reserve(states_.capacity());  // giving back takes no memory
   } else {
     handle = free_handles_.back();
     free_handles_.pop_back();

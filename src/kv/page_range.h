@@ -14,14 +14,29 @@ struct PageState {
   std::uint8_t first = 0, written = 0, claimed = 0;
 };
 
+// Address space with no memory behind it yet; null where the system refuses it, or of 0 bytes.
+class Reservation {
+ public:
+  explicit Reservation(std::size_t bytes);
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+  ~Reservation();
+
+  std::uint8_t* data() const { return data_; }
+
+ private:
+  std::uint8_t* data_ = nullptr;
+  std::size_t bytes_;
+};
+
 class PageRange {
  public:
   // Reserves address space for `pages_max` pages, in whole extents that start at multiples of
-  // `extent_bytes` (a multiple of the system's page size).
+  // `extent_bytes` (a multiple of the system's page size). It must be there: see PagePool::check.
   PageRange(std::size_t page_bytes, std::size_t pages_max, std::size_t extent_bytes);
-  PageRange(const PageRange&) = delete;
-  PageRange& operator=(const PageRange&) = delete;
-  ~PageRange();
+  // What that reserves; SIZE_MAX where it is no number.
+  static std::size_t reserved_bytes(std::size_t page_bytes, std::size_t pages_max,
+                                    std::size_t extent_bytes);
 
   std::size_t page_bytes() const { return page_bytes_; }
   std::size_t live_pages() const { return states_.size() - free_handles_.size(); }
@@ -56,8 +71,7 @@ class PageRange {
 
   std::size_t page_bytes_;
   std::size_t extent_bytes_;
-  void* mapped_ = nullptr;
-  std::size_t mapped_bytes_ = 0;
+  Reservation reserved_;
   std::uint8_t* start_ = nullptr;
   std::vector<PageState> states_;  // by handle
   std::vector<std::uint32_t> free_handles_;

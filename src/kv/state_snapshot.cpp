@@ -43,6 +43,20 @@ SnapshotDtype snapshot_dtype(kernels::KvType type) {
   CHECK(false);  // no snapshot has rows of int8
 }
 
+std::optional<kernels::KvType> kv_type_of(SnapshotDtype dtype) {
+  switch (dtype) {
+    case SnapshotDtype::f16:
+      return kernels::KvType::f16;
+    case SnapshotDtype::bf16:
+      return kernels::KvType::bf16;
+    case SnapshotDtype::f32:
+      return kernels::KvType::f32;
+    case SnapshotDtype::i32:
+      break;
+  }
+  return std::nullopt;
+}
+
 std::string shape_text(const NamedTensor& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.shape, ", "));
 }

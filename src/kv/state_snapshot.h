@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ std::size_t snapshot_dtype_bytes(SnapshotDtype dtype);
 std::string_view snapshot_dtype_name(SnapshotDtype dtype);  // "f16"
 // Of rows that are snapshotted as they lie in the pages: not for int8.
 SnapshotDtype snapshot_dtype(kernels::KvType type);
+// The type of such rows; nullopt for integers.
+std::optional<kernels::KvType> kv_type_of(SnapshotDtype dtype);
 
 struct NamedTensor {
   std::string name;

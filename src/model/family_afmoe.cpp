@@ -183,7 +183,8 @@ Result<ModelConfig> read_config(const Settings& settings) {
   TRY_ASSIGN(RopeSettings rope, read_rope_settings(settings, "sliding_attention", kTheta));
   TRY_ASSIGN(rope.theta, settings.number_or({"rope.freq_base_swa", ""}, rope.theta));
   TRY_ASSIGN(const RopeConfig local,
-             make_rope(rope, config.layers[0].head_dim, kernels::RopeLayout::half_split));
+             make_rope(rope, config.layers[0].head_dim, kernels::RopeLayout::half_split,
+                       config.context_length));
   // GGUF has no key for it: llama.cpp always scales. Exact in bfloat16 files too, as the reference
   // multiplies.
   TRY_ASSIGN(const bool scales, settings.flag_or({"", "mup_enabled"}, settings.is_gguf()));

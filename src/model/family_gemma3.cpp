@@ -106,8 +106,10 @@ Result<ModelConfig> read_config(const Settings& settings) {
   config.final_softcap = static_cast<float>(softcap);
   config.embedding_scale =
       checkpoint_scalar(settings, std::sqrt(static_cast<double>(config.hidden)));
-  TRY_ASSIGN(RopeConfig local_rope, make_rope(local, head_dim, kernels::RopeLayout::half_split));
-  TRY_ASSIGN(RopeConfig global_rope, make_rope(global, head_dim, kernels::RopeLayout::half_split));
+  TRY_ASSIGN(RopeConfig local_rope,
+             make_rope(local, head_dim, kernels::RopeLayout::half_split, config.context_length));
+  TRY_ASSIGN(RopeConfig global_rope,
+             make_rope(global, head_dim, kernels::RopeLayout::half_split, config.context_length));
   for (std::size_t i = 0; i < config.layers.size(); i++) {
     LayerConfig& layer = config.layers[i];
     layer.span = full[i] ? LayerSpan{SpanKind::standard, 0} : LayerSpan{SpanKind::rotating, window};

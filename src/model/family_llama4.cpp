@@ -247,8 +247,10 @@ Result<ModelConfig> read_config(const Settings& settings) {
                               !settings.is_gguf() || config.experts.count != kExpertsWithoutNorm));
   TRY_ASSIGN(const RopeSettings rope_settings,
              read_rope_settings(settings, "full_attention", kTheta));
-  TRY_ASSIGN(RopeConfig rope, make_rope(rope_settings, head_dim, kernels::RopeLayout::interleaved));
-  if (settings.is_gguf()) TRY(apply_rope_factors(settings.checkpoint(), rope));
+  TRY_ASSIGN(RopeConfig rope, make_rope(rope_settings, head_dim, kernels::RopeLayout::interleaved,
+                                        config.context_length));
+  if (settings.is_gguf())
+    TRY(apply_rope_factors(settings.checkpoint(), config.context_length, rope));
   TRY_ASSIGN(
       const double scale,
       settings.number_or({"attention.scale", ""}, 1.0 / std::sqrt(static_cast<double>(head_dim))));

@@ -97,7 +97,8 @@ Result<ModelConfig> read_config(const Settings& settings) {
              read_full_layers(settings, layers, "sliding_attention", is_full));
   TRY_ASSIGN(const std::vector<bool> rotates, rotating_layers(settings, layers));
   TRY_ASSIGN(const RopeSettings rope, read_rope_settings(settings, "sliding_attention", kTheta));
-  TRY_ASSIGN(const RopeConfig local, make_rope(rope, head_dim, kernels::RopeLayout::half_split));
+  TRY_ASSIGN(const RopeConfig local,
+             make_rope(rope, head_dim, kernels::RopeLayout::half_split, config.context_length));
   TRY_ASSIGN(const double epsilon, settings.number_or({"", "post_norm_eps"}, kPostNormEpsilon));
   TRY_ASSIGN(const double query_factor, settings.number_or({"", "qk_scale_factor"}, kQueryFactor));
   TRY_ASSIGN(const double multiplier,

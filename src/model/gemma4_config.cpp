@@ -162,12 +162,12 @@ Status share_layers(const Settings& settings, const std::vector<bool>& full, Mod
   return {};
 }
 
-Result<RopeConfig> global_rope(const Settings& settings, int head_dim) {
+Result<RopeConfig> global_rope(const Settings& settings, int head_dim, Position context_length) {
   TRY_ASSIGN(RopeSettings rope, read_rope_settings(settings, "full_attention", kGlobalTheta));
   if (!settings.is_gguf()) {
     if (settings.json("rope_parameters") == nullptr) rope.partial = kGlobalPartial;
     if (rope.type == "default" && rope.partial < 1) rope.type = "proportional";
-    return make_rope(rope, head_dim, kernels::RopeLayout::half_split);
+    return make_rope(rope, head_dim, kernels::RopeLayout::half_split, context_length);
   }
   // The pairs that do not rotate have huge factors.
   constexpr const char* kFactors = "rope_freqs.weight";
@@ -175,12 +175,13 @@ Result<RopeConfig> global_rope(const Settings& settings, int head_dim) {
     return fail(Errc::not_found, fmt::format("tensor {} is missing from the model", kFactors),
                 kFactors);
   }
-  TRY_ASSIGN(RopeConfig config, make_rope(rope, head_dim, kernels::RopeLayout::half_split));
-  TRY(apply_rope_factors(settings.checkpoint(), config));
+  TRY_ASSIGN(RopeConfig config,
+             make_rope(rope, head_dim, kernels::RopeLayout::half_split, context_length));
+  TRY(apply_rope_factors(settings.checkpoint(), context_length, config));
   return config;
 }
 
-Result<RopeConfig> local_rope(const Settings& settings, int head_dim) {
+Result<RopeConfig> local_rope(const Settings& settings, int head_dim, Position context_length) {
   RopeSettings rope;
   TRY_ASSIGN(rope.theta, settings.number_or({"rope.freq_base_swa", ""}, kLocalTheta));
   TRY_ASSIGN(const int rotary,
@@ -189,7 +190,7 @@ Result<RopeConfig> local_rope(const Settings& settings, int head_dim) {
   if (settings.json("rope_parameters") != nullptr) {
     TRY_ASSIGN(rope, read_rope_settings(settings, "sliding_attention", kLocalTheta));
   }
-  return make_rope(rope, head_dim, kernels::RopeLayout::half_split);
+  return make_rope(rope, head_dim, kernels::RopeLayout::half_split, context_length);
 }
 
 Status read_experts_of(const Settings& settings, ModelConfig& config) {
@@ -249,8 +250,9 @@ Result<ModelConfig> read_gemma4_config(const Settings& settings) {
   TRY(share_layers(settings, full, config));
   for (std::size_t i = 0; i < full.size(); i++) {
     LayerConfig& layer = config.layers[i];
-    TRY_ASSIGN(RopeConfig rope, full[i] ? global_rope(settings, layer.head_dim)
-                                        : local_rope(settings, layer.head_dim));
+    TRY_ASSIGN(RopeConfig rope, full[i]
+                                    ? global_rope(settings, layer.head_dim, config.context_length)
+                                    : local_rope(settings, layer.head_dim, config.context_length));
     layer.rope = add_rope(config, std::move(rope));
   }
   TRY(read_experts_of(settings, config));

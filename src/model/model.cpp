@@ -122,6 +122,14 @@ std::size_t bytes_of_a_token(const WeightLoader& loader, const ModelConfig& conf
   return bytes - static_cast<std::size_t>(embedding.panel_count()) * embedding.panel_bytes();
 }
 
+// Of keys and values: whoever reads them refuses a snapshot that has several types.
+kernels::KvType row_type(const StateSnapshot& snapshot) {
+  for (const NamedTensor& tensor : snapshot.tensors) {
+    if (const auto type = kv_type_of(tensor.dtype)) return *type;
+  }
+  return kernels::KvType::f16;
+}
+
 }  // namespace
 
 Result<Model> Model::load(std::unique_ptr<const Checkpoint> checkpoint, ThreadPool& pool,
@@ -172,7 +180,7 @@ Result<SequenceCache> Model::restore_sequence_state(const StateSnapshot& snapsho
 
 bool Model::snapshot_truncatable_to(const StateSnapshot& snapshot, Position target) const {
   return reprise::snapshot_truncatable_to(snapshot, snapshot_words(),
-                                          config_->kv_layout(kernels::KvType::f16), target);
+                                          config_->kv_layout(row_type(snapshot)), target);
 }
 
 Result<SequenceCache> Model::restore_sequence_state_truncated(const StateSnapshot& snapshot,

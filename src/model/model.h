@@ -27,7 +27,8 @@ class Model {
  public:
   // Reads the configuration, checks every tensor against it, packs the weights with all threads of
   // `pool`. Keeps the checkpoint only when rows are looked up in it later.
-  // Errors: corrupt, unsupported, not_found: one line naming the tensor, key or type.
+  // Errors: corrupt, unsupported, not_found: one line naming the tensor, key or type; exhausted:
+  // the system refuses memory for the weights.
   static Result<Model> load(std::unique_ptr<const Checkpoint> checkpoint, ThreadPool& pool,
                             const ModelOptions& options = {});
 
@@ -53,6 +54,7 @@ class Model {
   Result<StateSnapshot> snapshot_sequence_state(const SequenceCache& cache) const;
   // Errors: as restore_sequence's.
   Result<SequenceCache> restore_sequence_state(const StateSnapshot& snapshot, PagePool& pool) const;
+  // Whether restore_sequence_state_truncated can, for a pool of the snapshot's own KV type.
   bool snapshot_truncatable_to(const StateSnapshot& snapshot, Position target) const;
   // Errors: as restore_sequence's; unsupported when the tokens that `target` needs are gone,
   // invalid_argument when it is out of range.

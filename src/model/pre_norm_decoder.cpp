@@ -102,8 +102,9 @@ Result<ModelConfig> read_pre_norm_config(const Settings& settings, std::string_v
   settings_of_rope.partial = static_cast<double>(rotary_dim) / head_dim;
   const kernels::RopeLayout layout =
       settings.is_gguf() ? gguf_layout : kernels::RopeLayout::half_split;
-  TRY_ASSIGN(RopeConfig rope, make_rope(settings_of_rope, head_dim, layout));
-  if (settings.is_gguf()) TRY(apply_rope_factors(settings.checkpoint(), rope));
+  TRY_ASSIGN(RopeConfig rope, make_rope(settings_of_rope, head_dim, layout, config.context_length));
+  if (settings.is_gguf())
+    TRY(apply_rope_factors(settings.checkpoint(), config.context_length, rope));
   TRY_ASSIGN(
       const double scale,
       settings.number_or({"attention.scale", ""}, 1.0 / std::sqrt(static_cast<double>(head_dim))));

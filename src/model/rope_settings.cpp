@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 
 #include <fmt/core.h>
@@ -17,6 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kTypes = {"default", "linear", "llama3", "yarn",
                                                     "proportional"};
 constexpr float kNeverRotates = 1e20F;
+constexpr double kAngleMax = 0x1p27;  // of kernels::rope_angles
 
 // Overwrites `target` when the object has the key.
 Status read_number(const JsonObject& object, std::string_view key, double& target) {
@@ -124,6 +126,39 @@ void apply_yarn(const RopeSettings& rope, int dim, RopeConfig& config) {
                      : magnitude(1.0);
 }
 
+Status check_partial(const RopeSettings& rope) {
+  if (rope.partial <= 1) return {};
+  return fail(
+      Errc::corrupt,
+      fmt::format("rope key partial_rotary_factor: got {}, expected at most 1", rope.partial),
+      "partial_rotary_factor");
+}
+
+// Whether the kernels can turn a pair of this inverse frequency at every position.
+bool can_turn(double inverse, Position context_length) {
+  return inverse * context_length <= kAngleMax;
+}
+
+Status check_frequencies(const RopeSettings& rope, const RopeConfig& config,
+                         Position context_length) {
+  for (std::size_t i = 0; i < config.inverse_frequencies.size(); i++) {
+    const double inverse = config.inverse_frequencies[i];
+    if (can_turn(inverse, context_length)) continue;
+    return fail(Errc::corrupt,
+                fmt::format("rope key rope_theta: got {}, which with factor {} turns pair {} by {} "
+                            "a token and {} within {} tokens, expected at most {}",
+                            rope.theta, rope.factor, i, inverse, inverse * context_length,
+                            context_length, kAngleMax),
+                "rope_theta");
+  }
+  if (config.scale > 0 && config.scale <= std::numeric_limits<float>::max()) return {};
+  return fail(Errc::corrupt,
+              fmt::format("rope key attention_factor: {}, mscale {} and mscale_all_dim {} scale by "
+                          "{}, expected a positive number",
+                          rope.attention_factor, rope.mscale, rope.mscale_all_dim, config.scale),
+              "attention_factor");
+}
+
 Status check_numbers(const RopeSettings& rope) {
   const std::pair<const char*, double> positive[] = {
       {"rope_theta", rope.theta},
@@ -139,7 +174,7 @@ Status check_numbers(const RopeSettings& rope) {
     return fail(Errc::corrupt,
                 fmt::format("rope key {}: got {}, expected a positive number", name, value), name);
   }
-  return {};
+  return check_partial(rope);
 }
 
 }  // namespace
@@ -160,12 +195,14 @@ Result<RopeSettings> read_rope_settings(const Settings& settings, std::string_vi
   return rope;
 }
 
-Result<RopeConfig> make_rope(const RopeSettings& rope, int head_dim, kernels::RopeLayout layout) {
+Result<RopeConfig> make_rope(const RopeSettings& rope, int head_dim, kernels::RopeLayout layout,
+                             Position context_length) {
+  TRY(check_partial(rope));  // before it is taken for a number of dimensions
   const bool proportional = rope.type == "proportional";
   // Pairs of a proportional rope may be cut in half: the half pair does not rotate.
   int rotating = static_cast<int>(head_dim * rope.partial);
   if (proportional) rotating -= rotating % 2;
-  if (rope.partial > 1 || rotating < 2 || rotating % 2 != 0) {
+  if (rotating < 2 || rotating % 2 != 0) {
     return fail(Errc::corrupt,
                 fmt::format("rope key partial_rotary_factor: {} of head dim {} is {} dimensions, "
                             "expected an even number from 2 to {}",
@@ -185,10 +222,11 @@ Result<RopeConfig> make_rope(const RopeSettings& rope, int head_dim, kernels::Ro
     config.inverse_frequencies.push_back(inverse);
   }
   if (rope.type == "yarn") apply_yarn(rope, dim, config);
+  TRY(check_frequencies(rope, config, context_length));
   return config;
 }
 
-Status apply_rope_factors(const Checkpoint& checkpoint, RopeConfig& rope) {
+Status apply_rope_factors(const Checkpoint& checkpoint, Position context_length, RopeConfig& rope) {
   constexpr const char* kName = "rope_freqs.weight";
   const StoredTensor* factors = checkpoint.find(kName);
   if (factors == nullptr) return {};
@@ -208,6 +246,14 @@ Status apply_rope_factors(const Checkpoint& checkpoint, RopeConfig& rope) {
     }
     rope.inverse_frequencies[i] =
         factor >= kNeverRotates ? 0.0 : rope.inverse_frequencies[i] / static_cast<double>(factor);
+    const double inverse = rope.inverse_frequencies[i];
+    if (can_turn(inverse, context_length)) continue;
+    return fail(
+        Errc::corrupt,
+        fmt::format("tensor {}: factor {} is {}, which turns its pair by {} a token and {} "
+                    "within {} tokens, expected at most {}",
+                    kName, i, factor, inverse, inverse * context_length, context_length, kAngleMax),
+        kName);
   }
   return {};
 }

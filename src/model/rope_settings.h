@@ -34,12 +34,14 @@ Result<RopeSettings> read_rope_settings(const Settings& settings, std::string_vi
 // Inverse frequencies of heads of `head_dim`. Source: transformers modeling_rope_utils.py.
 // "proportional" rotates the first partial * head_dim / 2 pairs of the whole head; "partial" of the
 // others means the head's first dimensions, rotated within themselves.
-// Errors: corrupt when the numbers give no even count of dimensions.
-Result<RopeConfig> make_rope(const RopeSettings& rope, int head_dim, kernels::RopeLayout layout);
+// Errors: corrupt when the numbers give no even count of dimensions, or angles within the context
+// that are no numbers or beyond what kernels::rope_angles takes.
+Result<RopeConfig> make_rope(const RopeSettings& rope, int head_dim, kernels::RopeLayout layout,
+                             Position context_length);
 
 // Divides by the factors of GGUF's rope_freqs.weight [rotary_dim / 2] when the file has it; a
 // factor of 1e20 or more means a pair that does not rotate.
-// Errors: corrupt, naming the tensor.
-Status apply_rope_factors(const Checkpoint& checkpoint, RopeConfig& rope);
+// Errors: corrupt, naming the tensor; of angles as make_rope.
+Status apply_rope_factors(const Checkpoint& checkpoint, Position context_length, RopeConfig& rope);
 
 }  // namespace reprise

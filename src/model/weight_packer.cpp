@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
+#include <fmt/core.h>
 
 namespace reprise {
 namespace {
@@ -28,15 +28,28 @@ std::uintptr_t page_of(const std::uint8_t* address) {
 
 }  // namespace
 
+std::size_t WeightPacker::taken_bytes() const {
+  std::size_t bytes = 0;
+  for (const MemoryBlock& slab : slabs_) bytes += slab.size();
+  return bytes;
+}
+
 std::size_t WeightPacker::Job::source_bytes(int panel) const {
   return static_cast<std::size_t>(std::min(panel * kPanelRows, target.rows)) * source.row_bytes();
 }
 
-std::uint8_t* WeightPacker::reserve(std::size_t bytes) {
+Result<std::uint8_t*> WeightPacker::reserve(std::size_t bytes) {
   bytes = round_up(bytes, 64);
   if (slabs_.empty() || slab_used_ + bytes > slabs_.back().size()) {
     const std::size_t size = std::clamp(bytes_left_, bytes, std::max(bytes, kSlabBytes));
-    slabs_.emplace_back(size > kHugePage ? round_up(size, kHugePage) : size);
+    Result<MemoryBlock> slab =
+        MemoryBlock::take(size > kHugePage ? round_up(size, kHugePage) : size);
+    if (!slab) {
+      return fail(slab.error().code,
+                  fmt::format("weights: {}, beside {} that it gave, for about {} in all",
+                              slab.error().message, taken_bytes(), bytes_));
+    }
+    slabs_.push_back(std::move(*slab));
     slab_used_ = 0;
   }
   std::uint8_t* const memory = slabs_.back().data() + slab_used_;

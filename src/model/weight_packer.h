@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/thread_pool.h"
@@ -34,10 +35,11 @@ class WeightPacker {
 
   // `bytes` is about what the panels will take. The checkpoint must outlive the packer.
   WeightPacker(const Checkpoint& checkpoint, std::size_t bytes)
-      : checkpoint_(&checkpoint), bytes_left_(bytes) {}
+      : checkpoint_(&checkpoint), bytes_(bytes), bytes_left_(bytes) {}
 
-  // Memory for panels, at a multiple of 64 bytes; it stays where it is.
-  std::uint8_t* reserve(std::size_t bytes);
+  // Memory for panels, at a multiple of 64 bytes; it stays where it is. Errors: exhausted, saying
+  // how many bytes were refused, taken before, and are needed in all.
+  Result<std::uint8_t*> reserve(std::size_t bytes);
   // `source` is to be packed as `target` (weight_rows.h) to `panels`, in memory of reserve().
   void add(const StoredMatrix& source, const kernels::PanelMatrix& target, std::uint8_t* panels,
            Origin origin);
@@ -74,6 +76,7 @@ class WeightPacker {
     std::size_t begin = 0, end = 0;
   };
 
+  std::size_t taken_bytes() const;
   void cut_jobs();
   void cut_contents();
   void add_piece(const Piece& piece, bool starts_group);
@@ -84,7 +87,7 @@ class WeightPacker {
   void hash_between(const Origin& origin, std::size_t begin, std::size_t end);
 
   const Checkpoint* checkpoint_;
-  std::size_t bytes_left_;
+  std::size_t bytes_, bytes_left_;
   std::vector<MemoryBlock> slabs_;
   std::size_t slab_used_ = 0;
   std::vector<Job> jobs_;

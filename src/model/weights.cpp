@@ -233,7 +233,7 @@ Result<Linear> WeightLoader::linear(const std::string& name, int outputs, int in
   TRY(check_columns(name, inputs));
   TRY_ASSIGN(const auto sources, slices(names_.stored(name), ".weight",
                                         {.outputs = outputs, .total = outputs, .inputs = inputs}));
-  Linear linear = pack_linear(sources[0], target_of(sources[0].matrix));
+  TRY_ASSIGN(Linear linear, pack_linear(sources[0], target_of(sources[0].matrix)));
   if (has(name + ".bias")) {
     TRY_ASSIGN(linear.bias, vector(name + ".bias", outputs));
   }
@@ -298,9 +298,10 @@ void WeightLoader::pack(const Source& source, PanelMatrix& target, std::uint8_t*
   target.panels = panels;
 }
 
-Linear WeightLoader::pack_linear(const Source& source, PanelMatrix target) {
+Result<Linear> WeightLoader::pack_linear(const Source& source, PanelMatrix target) {
   const std::size_t bytes = static_cast<std::size_t>(target.panel_count()) * target.panel_bytes();
-  pack(source, target, packer_.reserve(bytes));
+  TRY_ASSIGN(std::uint8_t* const panels, packer_.reserve(bytes));
+  pack(source, target, panels);
   packed_bytes_ += bytes;
   Linear linear;
   linear.matrix = target;

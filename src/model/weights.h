@@ -47,7 +47,8 @@ enum class FusedExperts : std::uint8_t { rows, columns };
 
 // Tensors are asked for by their GGUF names (tensor_names.h), matrices as outputs x inputs. What
 // comes back has its place in memory at once; finish() fills all of them.
-// Errors of all: not_found, corrupt (shape), unsupported (type); each names the tensor.
+// Errors of all: not_found, corrupt (shape), unsupported (type); each names the tensor. Matrices
+// also exhausted, when the system refuses their memory.
 class WeightLoader {
  public:
   // The checkpoint must outlive the loader.
@@ -114,7 +115,7 @@ class WeightLoader {
                                            FusedExperts fused, Slice slice);
   kernels::PanelMatrix target_of(const StoredMatrix& source) const;
   void pack(const Source& source, kernels::PanelMatrix& target, std::uint8_t* panels);
-  Linear pack_linear(const Source& source, kernels::PanelMatrix target);
+  Result<Linear> pack_linear(const Source& source, kernels::PanelMatrix target);
   void take(const StoredTensor& tensor);
 
   const Checkpoint* checkpoint_;

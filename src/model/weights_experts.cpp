@@ -92,7 +92,7 @@ Result<ExpertLinear> WeightLoader::experts(std::size_t block, ExpertPart part, F
     linear.matrices.push_back(target_of(source.matrix));
     bytes += padded_bytes(linear.matrices.back());
   }
-  std::uint8_t* panels = packer_.reserve(bytes);
+  TRY_ASSIGN(std::uint8_t* panels, packer_.reserve(bytes));
   for (std::size_t expert = 0; expert < sources.size(); expert++) {
     pack(sources[expert], linear.matrices[expert], panels);
     panels += padded_bytes(linear.matrices[expert]);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/machine.h"
+#include "support/limited_memory.h"
 
 namespace reprise {
 namespace {
@@ -32,6 +34,38 @@ TEST(MemoryBlock, IsZeroedAndLargeOnesBeginAtAHugePage) {
   }
   EXPECT_EQ(MemoryBlock(0).data(), nullptr);
 }
+
+TEST(MemoryBlock, WhatTheSystemRefusesIsAnErrorThatNamesTheBytes) {
+  for (const std::size_t size : {std::size_t{1} << 60, SIZE_MAX - kHugePage, SIZE_MAX}) {
+    const Result<MemoryBlock> block = MemoryBlock::take(size);
+    ASSERT_FALSE(block.has_value());
+    EXPECT_EQ(block.error().code, Errc::exhausted);
+    EXPECT_TRUE(block.error().message.contains(std::to_string(size))) << block.error().message;
+  }
+  EXPECT_EQ(MemoryBlock::take(0)->data(), nullptr);
+  EXPECT_EQ(MemoryBlock::take(5000)->size(), 5000U);
+}
+
+TEST(MemoryBlockDeathTest, AMemberEndsTheProcessInOneLine) {
+  EXPECT_EXIT(MemoryBlock(std::size_t{1} << 60), ::testing::ExitedWithCode(1),
+              "^reprise: the system refused 1152921504606846976 bytes of memory[^\n]*\n$");
+}
+
+#if REPRISE_CAN_LIMIT_MEMORY
+[[noreturn]] void take_beyond_the_limit() {
+  testing::limit_memory(32 << 20);
+  const Result<MemoryBlock> block = MemoryBlock::take(64 << 20);
+  const bool told = !block && block.error().message.contains("67108864 bytes") &&
+                    block.error().message.contains(address_space_note()) &&
+                    address_space_note().contains("ulimit -v");
+  std::_Exit(told && MemoryBlock::take(8 << 20) ? 0 : 1);
+}
+
+TEST(MemoryBlockDeathTest, TheProcessesLimitIsNamed) {
+  EXPECT_EQ(address_space_note(), "");
+  EXPECT_EXIT(take_beyond_the_limit(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(MemoryBlock, GivesItsMemoryBack) {
   const std::size_t before = memory_resident_bytes();

@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "support/limited_memory.h"
 
 namespace reprise {
 namespace {
@@ -29,6 +32,35 @@ TEST(ThreadPool, RunsEveryTaskExactlyOnce) {
     }
   }
 }
+
+#if REPRISE_CAN_LIMIT_MEMORY
+// Exits with 0 if the pool has some of its threads and works with them, alone or again.
+[[noreturn]] void run_with_few_threads() {
+  testing::limit_memory(0);  // first: ended threads leave their stacks to new ones
+  ThreadPool alone(4);
+  int wrong = alone.threads() == 1 ? 0 : 1;
+  int runs_alone = 0;
+  alone.parallel_for(9, [&](int, int) { runs_alone++; });
+  if (runs_alone != 9) wrong++;
+  testing::limit_memory(100 << 20);  // about twelve stacks
+  for (int round = 0; round < 20; round++) {
+    ThreadPool pool(500);
+    if (pool.threads() <= 1 || pool.threads() >= 100) wrong++;
+    for (const int tasks : {1, 7, 1000}) {
+      std::atomic<int> runs{0};
+      pool.parallel_for(tasks, [&](int, int worker) {
+        runs += worker >= 0 && worker < pool.threads() ? 1 : 1'000'000;
+      });
+      if (runs != tasks) wrong++;
+    }
+  }
+  std::_Exit(wrong == 0 ? 0 : 1);
+}
+
+TEST(ThreadPoolDeathTest, WorksWithTheThreadsThatTheSystemHas) {
+  EXPECT_EXIT(run_with_few_threads(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(ThreadPool, WhatTasksWroteIsVisibleToTheCaller) {
   ThreadPool pool(3);

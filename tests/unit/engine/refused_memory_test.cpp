@@ -16,10 +16,14 @@ namespace {
 
 thread_local long allocations_left = -1;  // below 0: all are granted
 
+[[noreturn]] void refuse() {
+  std::rethrow_exception(std::make_exception_ptr(std::bad_alloc()));
+}
+
 void* allocate(std::size_t bytes) {
-  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  if (allocations_left >= 0 && allocations_left-- == 0) refuse();
   void* memory = std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) refuse();
   return memory;
 }
 

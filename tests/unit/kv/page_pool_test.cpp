@@ -3,6 +3,7 @@
 #include "kv/page_pool.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <sys/mman.h>
@@ -11,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/machine.h"
+#include "support/limited_memory.h"
 #include "unit/kv/kv_test_support.h"
 
 namespace reprise {
@@ -300,6 +303,51 @@ TEST(PagePool, PagesLargerThanExtentsComeTogether) {
   EXPECT_LE(pool.committed_bytes(), committed_max(pool, pool.used_bytes()));
   for (std::size_t i = 0; i < pages.size(); i++) ASSERT_TRUE(is_filled(pages[i], bytes, i)) << i;
 }
+
+TEST(PagePool, ABudgetThatCannotBeReservedIsAnError) {
+  const KvLayout layout = tiny_layout({kStandard, window(8)}, 96, 64, 64);
+  for (const std::size_t budget :
+       {std::size_t{1} << 52, std::size_t{1'000'000'000'000'000'000}, SIZE_MAX - 1, SIZE_MAX}) {
+    const Status status = PagePool::check(layout, budget);
+    ASSERT_FALSE(status.has_value()) << budget;
+    EXPECT_EQ(status.error().code, Errc::exhausted);
+  }
+  const Status refused = PagePool::check(layout, std::size_t{1} << 47);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(refused.error().message.contains("refused 14073")) << refused.error().message;
+  EXPECT_TRUE(refused.error().message.contains(" 1 of 2")) << refused.error().message;
+  const KvLayout small = tiny_layout({kStandard});
+  const std::size_t most = UINT32_MAX * small.groups[0].page_bytes();
+  const Status pages = PagePool::check(small, most);
+  ASSERT_FALSE(pages.has_value());
+  EXPECT_TRUE(pages.error().message.contains("4294967295 pages")) << pages.error().message;
+}
+
+TEST(PagePool, WhatACheckReservedIsGivenBack) {
+  const KvLayout layout = tiny_layout({kStandard, window(8)}, 96, 64, 64);
+  for (int i = 0; i < 200; i++) {  // 8 TiB each time, of the 128 that a process has
+    ASSERT_TRUE(PagePool::check(layout, std::size_t{4} << 40).has_value()) << i;
+  }
+  for (const std::size_t budget : {std::size_t{0}, std::size_t{1}, std::size_t{1} << 30}) {
+    ASSERT_TRUE(PagePool::check(layout, budget).has_value());
+    PagePool pool(layout, budget);  // no CHECK
+  }
+}
+
+#if REPRISE_CAN_LIMIT_MEMORY
+[[noreturn]] void check_beyond_the_limit() {
+  const KvLayout layout = tiny_layout({kStandard, window(8)});
+  testing::limit_memory(200 << 20);
+  const Status one = PagePool::check(layout, std::size_t{150} << 20);
+  const bool told = !one && one.error().message.contains(" 2 of 2") &&
+                    one.error().message.contains(address_space_note());
+  std::_Exit(told && PagePool::check(layout, std::size_t{80} << 20) ? 0 : 1);
+}
+
+TEST(PagePoolDeathTest, EveryGroupTakesTheWholeBudgetOfTheProcessesLimit) {
+  EXPECT_EXIT(check_beyond_the_limit(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 // Bytes of [start, start + size) that are in memory, by the kernel's own account.
 std::size_t resident_bytes(std::uint8_t* start, std::size_t size) {

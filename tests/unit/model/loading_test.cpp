@@ -1,15 +1,18 @@
 // Loading: the panels hold the files' weights whoever packs them, the fingerprint is a function of
 // the content, memory is what the files take, progress ends at the whole.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "model/model.h"
+#include "support/limited_memory.h"
 #include "support/tiny_family.h"
 #include "support/tiny_model.h"
 
@@ -116,6 +119,28 @@ TEST(Loading, EveryTensorsContentCounts) {
   EXPECT_GT(changes, 10U);
   EXPECT_FALSE(fingerprints.insert(testing::load_gguf(bytes, pool)->fingerprint()).second);
 }
+
+#if REPRISE_CAN_LIMIT_MEMORY
+// Exits with 0 if the load fails as it should and works again when memory is there.
+[[noreturn]] void load_beyond_the_limit(const std::vector<std::byte>& bytes, ThreadPool& pool) {
+  testing::limit_memory(4 << 20);
+  const auto refused = testing::load_gguf(bytes, pool);
+  testing::limit_memory(-1);
+  if (!refused) fmt::print(stderr, "{}\n", refused.error().message);
+  const bool told = !refused && refused.error().code == Errc::exhausted;
+  std::_Exit(told && testing::load_gguf(bytes, pool) ? 0 : 1);
+}
+
+TEST(LoadingDeathTest, RefusedMemoryForWeightsIsAnErrorWithTheBytes) {
+  testing::TinyModelOptions options = options_for(WeightType::f32);
+  options.feed_forward = 4096;
+  const auto bytes = testing::tiny_gguf(options);
+  ThreadPool pool(1);
+  EXPECT_EXIT(load_beyond_the_limit(bytes, pool), ::testing::ExitedWithCode(0),
+              "^weights: the system refused [0-9]+ bytes of memory \\(this process may map [0-9]+ "
+              "bytes: ulimit -v\\), beside [0-9]+ that it gave, for about [0-9]+ in all\n$");
+}
+#endif
 
 TEST(Loading, ProgressGrowsToTheWhole) {
   ThreadPool pool(3);

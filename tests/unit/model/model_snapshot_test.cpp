@@ -1,6 +1,7 @@
 // The snapshot contract on the model, every family and form: what is restored goes on to the bit as
 // what never stopped, through the tensors, through their file, cut short, and by reference.
 #include <algorithm>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -26,11 +27,30 @@ class ModelSnapshot : public ::testing::TestWithParam<FamilyForm> {
   Runner runner{*model, {}};
   std::vector<TokenId> tokens = random_tokens(kPrefill + kDecoded + kMore, 10);
 
-  SequenceCache at_snapshot() {
-    SequenceCache cache = runner.sequence();
-    runner.feed(cache, std::span(tokens).first(kPrefill));
-    runner.feed(cache, std::span(tokens).subspan(kPrefill, kDecoded), 1);
+  SequenceCache at_snapshot() { return at_snapshot(runner); }
+  SequenceCache at_snapshot(Runner& by) {
+    SequenceCache cache = by.sequence();
+    by.feed(cache, std::span(tokens).first(kPrefill));
+    by.feed(cache, std::span(tokens).subspan(kPrefill, kDecoded), 1);
     return cache;
+  }
+  // Checks at every target that what can be restored is told, and goes on like a fresh sequence.
+  int count_restored(Runner& by) {
+    const StateSnapshot snapshot = model->snapshot_sequence_state(at_snapshot(by)).value();
+    int count = 0;
+    for (Position target = 1; target <= kPrefill + kDecoded; target++) {
+      Result<SequenceCache> cut =
+          model->restore_sequence_state_truncated(snapshot, by.pool, target);
+      EXPECT_EQ(cut.has_value(), model->snapshot_truncatable_to(snapshot, target)) << target;
+      if (!cut) continue;
+      count++;
+      SequenceCache fresh = by.sequence();
+      by.feed(fresh, std::span(tokens).first(static_cast<std::size_t>(target)));
+      const auto rest = std::span(tokens).subspan(static_cast<std::size_t>(target));
+      EXPECT_TRUE(same_bits(by.feed(*cut, rest), by.feed(fresh, rest))) << target;
+    }
+    EXPECT_FALSE(model->snapshot_truncatable_to(snapshot, kPrefill + kDecoded + 1));
+    return count;
   }
   std::span<const TokenId> more() const { return std::span(tokens).last(kMore); }
 };
@@ -58,18 +78,11 @@ TEST_P(ModelSnapshot, snapshot_restore_matches_cold_decode) {
 }
 
 TEST_P(ModelSnapshot, TruncatedRestoreMatchesAFreshSequence) {
-  const StateSnapshot snapshot = model->snapshot_sequence_state(at_snapshot()).value();
-  int restored_count = 0;
-  for (Position target = 1; target <= kPrefill + kDecoded; target++) {
-    Result<SequenceCache> cut =
-        model->restore_sequence_state_truncated(snapshot, runner.pool, target);
-    ASSERT_EQ(cut.has_value(), model->snapshot_truncatable_to(snapshot, target)) << target;
-    if (!cut) continue;
-    restored_count++;
-    SequenceCache fresh = runner.sequence();
-    runner.feed(fresh, std::span(tokens).first(static_cast<std::size_t>(target)));
-    const auto rest = std::span(tokens).subspan(static_cast<std::size_t>(target));
-    EXPECT_TRUE(same_bits(runner.feed(*cut, rest), runner.feed(fresh, rest))) << target;
+  const int restored_count = count_restored(runner);
+  for (const kernels::KvType type : {kernels::KvType::bf16, kernels::KvType::f32}) {
+    SCOPED_TRACE(std::to_underlying(type));
+    Runner of_type(*model, {.kv_type = type});
+    EXPECT_EQ(count_restored(of_type), restored_count);
   }
   const bool has_local = std::ranges::any_of(model->config().layers, [](const LayerConfig& layer) {
     return layer.span.kind != SpanKind::standard && layer.span.size < kPrefill;
