@@ -9,6 +9,8 @@
 #include <fmt/core.h>
 
 #include "api/prepare.h"
+#include "base/log.h"
+#include "text/schema_hints.h"
 
 namespace reprise {
 namespace {
@@ -112,12 +114,85 @@ ApiError refused_rules(GrammarCompiler& compiler, const ReplyRules& rules, const
   return refused_grammar(error, "tools");
 }
 
-Result<std::string> grammar_of(const ReplyRules& rules) {
+Result<std::string> grammar_of(const ReplyRules& rules, std::span<const ToolSpec> specs) {
   if (!may_call(rules)) return json_grammar(rules.format, *rules.schema);
   const Tools& tools = *rules.tools;
   const bool parallel = tools.parallel && !tools.is_named;
-  return tool_grammar(rules.format, tools.specs, tools.choice, parallel, rules.schema);
+  return tool_grammar(rules.format, specs, tools.choice, parallel, rules.schema);
 }
+
+// Functions that are not strict say less where no grammar could be made of what they say: a hint
+// is no reason to refuse a request.
+class Loosening {
+ public:
+  Loosening(GrammarCompiler& compiler, const ReplyRules& rules, std::vector<ToolSpec> specs)
+      : compiler_(compiler), rules_(rules), specs_(std::move(specs)) {}
+
+  // The grammar of all functions, after the one of what they said gave `trouble`.
+  Result<GrammarMatcher> matcher(const Error& trouble) {
+    const auto is_hint = [](const ToolSpec& spec) { return !spec.is_strict; };
+    if (!is_clients(trouble) || std::ranges::none_of(specs_, is_hint))
+      return std::unexpected(trouble);
+    if (rules_.schema != nullptr) {  // it may be at fault, and is no hint
+      const Result<std::string> answer = json_grammar(rules_.format, *rules_.schema);
+      if (!compile(compiler_, rules_.format, answer)) return std::unexpected(trouble);
+    }
+    loosen(0, specs_.size());
+    Result<GrammarMatcher> made = of_all();
+    // Each is right, and all together are too large.
+    for (const Looseness looseness : kSteps) {
+      if (made || !is_clients(made.error())) break;
+      for (ToolSpec& spec : specs_) say_less(spec, looseness);
+      made = of_all();
+    }
+    return made;
+  }
+
+ private:
+  static constexpr std::array kSteps = {Looseness::patterns, Looseness::sizes, Looseness::object};
+  // Each may take the compiler to its limits, while others' requests wait.
+  static constexpr int kCompilesMax = 48;
+
+  static bool is_clients(const Error& error) {
+    return error.code == Errc::invalid_argument || error.code == Errc::unsupported ||
+           error.code == Errc::exhausted;
+  }
+
+  Result<GrammarMatcher> of_all() {
+    return compile(compiler_, rules_.format, grammar_of(rules_, specs_));
+  }
+
+  bool compiles(std::size_t begin, std::size_t count) {
+    if (++compiles_ > kCompilesMax) return false;
+    const std::span<const ToolSpec> some = std::span(specs_).subspan(begin, count);
+    const Result<std::string> lark = tool_grammar(rules_.format, some, rules_.tools->choice, false);
+    return compile(compiler_, rules_.format, lark).has_value();
+  }
+
+  void loosen(std::size_t begin, std::size_t count) {
+    if (compiles(begin, count)) return;
+    if (count > 1) {
+      loosen(begin, count / 2);
+      loosen(begin + count / 2, count - count / 2);
+      return;
+    }
+    for (const Looseness looseness : kSteps) {
+      say_less(specs_[begin], looseness);
+      if (compiles(begin, 1)) return;
+    }
+  }
+
+  static void say_less(ToolSpec& spec, Looseness looseness) {
+    if (spec.is_strict) return;
+    spec.parameters = loosened_schema(spec.parameters, looseness);
+    spdlog::debug("function {}: held to less of its schema", spec.name);
+  }
+
+  GrammarCompiler& compiler_;
+  const ReplyRules& rules_;
+  std::vector<ToolSpec> specs_;
+  int compiles_ = 0;
+};
 
 }  // namespace
 
@@ -147,8 +222,11 @@ ApiResult<Constraints> constrain_replies(GrammarCompiler& compiler, const ReplyR
   Constraints constraints(count);
   if (!may_call(rules) && rules.schema == nullptr) return constraints;
   const std::string param = may_call(rules) ? "tools" : std::string(rules.schema_param);
-  const Result<std::string> lark = grammar_of(rules);
-  const Result<GrammarMatcher> matcher = compile(compiler, rules.format, lark);
+  const std::vector<ToolSpec> specs =
+      may_call(rules) ? rules.tools->specs : std::vector<ToolSpec>();
+  Result<GrammarMatcher> matcher = compile(compiler, rules.format, grammar_of(rules, specs));
+  if (!matcher && may_call(rules))
+    matcher = Loosening(compiler, rules, specs).matcher(Error(matcher.error()));
   if (!matcher) return std::unexpected(refused_rules(compiler, rules, matcher.error()));
   for (std::unique_ptr<TokenConstraint>& constraint : constraints) {
     Result<GrammarMatcher> own = matcher->copy();

@@ -166,9 +166,6 @@ ApiResult<FunctionTool> read_function(const FieldPlace& place, const JsonValue& 
   ToolDraft draft;
   TRY(read_object<ToolDraft>(place, object, kFunctionFields, draft));
   TRY(check_json_size(place, to_json(object).size(), place.limits->tool_bytes_max));
-  if (draft.spec.parameters.empty()) {
-    draft.spec.parameters = {{"type", "object"}, {"properties", JsonObject()}};
-  }
   return FunctionTool{std::move(draft.spec), object.get_object()};
 }
 

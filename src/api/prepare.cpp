@@ -199,6 +199,7 @@ ReplyReading chat_reading(const ReplyStyle& style, const Tools& tools, Thoughts 
   if (!may_call(tools)) return reading;
   reading.parser.has_tools = true;
   reading.parser.calls_are_constrained = true;
+  reading.parser.has_only_calls = tools.choice == ToolChoice::required;
   for (const ToolSpec& spec : tools.specs) {
     reading.parser.tool_names.push_back(spec.name);
     reading.parser.tool_parameters.push_back(spec.parameters);

@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "text/json_schema.h"
+#include "text/schema_closing.h"
+#include "text/schema_hints.h"
 #include "text/value_grammar.h"
 
 namespace reprise {
@@ -46,9 +48,9 @@ Result<JsonValue> checked_parameters(const ToolSpec& tool) {
     return fail(Errc::invalid_argument,
                 fmt::format("type {}, expected \"object\"", to_json(type).substr(0, 60)));
   }
+  schema = with_closed_objects(schema);
   TRY_ASSIGN(JsonObject checked,
-             checked_schema(schema, tool.is_strict ? SchemaKeywords::refuse_unknown
-                                                   : SchemaKeywords::drop_unknown));
+             tool.is_strict ? checked_schema(schema) : schema_of_hints(tool.name, schema));
   JsonObject& spelling = checked["x-guidance"].as_object();
   spelling.erase("whitespace_pattern");
   spelling["whitespace_flexible"] = false;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
+#include <cstdint>
+#include <initializer_list>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,9 +16,12 @@
 #include <fmt/core.h>
 
 #include "text/schema_alternatives.h"
+#include "text/schema_counts.h"
+#include "text/schema_formats.h"
 #include "text/schema_multiples.h"
 #include "text/schema_numbers.h"
 #include "text/schema_pattern.h"
+#include "text/schema_place.h"
 #include "text/schema_rewrite.h"
 
 namespace reprise {
@@ -24,10 +29,8 @@ namespace {
 
 constexpr std::size_t kBytesMax = std::size_t{256} << 10;
 constexpr int kDepthMax = 64;
-constexpr std::uint64_t kCountMax = 100'000;  // of items, properties, characters
 constexpr std::size_t kPropertiesMax = 1000;  // of one object: work grows with their square
-// A pattern is a machine of so many states, and the count of minLength multiplies them.
-constexpr std::uint64_t kPatternWorkMax = 20'000;
+constexpr int kPassesMax = 4;                 // over a schema of hints
 
 template <std::size_t n>
 bool is_one_of(std::string_view word, const std::array<std::string_view, n>& words) {
@@ -62,6 +65,8 @@ constexpr auto kAnnotations = std::to_array<std::string_view>({"$anchor",
                                                                "title",
                                                                "writeOnly",
                                                                "xml"});
+constexpr auto kTypes = std::to_array<std::string_view>(
+    {"array", "boolean", "integer", "null", "number", "object", "string"});
 constexpr auto kBounds =
     std::to_array<std::string_view>({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"});
 constexpr auto kCounts = std::to_array<std::string_view>(
@@ -71,29 +76,9 @@ constexpr auto kSchemas =
 constexpr auto kSchemaLists =
     std::to_array<std::string_view>({"allOf", "anyOf", "oneOf", "prefixItems"});
 constexpr auto kSchemaMaps = std::to_array<std::string_view>({"patternProperties", "properties"});
-constexpr auto kFormats =
-    std::to_array<std::string_view>({"date", "date-time", "duration", "email", "hostname", "ipv4",
-                                     "ipv6", "time", "unknown", "uri", "uuid"});
-
 // Models put one space after a colon or comma, or a line break and an indent. More would let them
 // go on with spaces until their tokens run out.
 constexpr std::string_view kWhiteSpace = R"( |\n[ ]{0,24}|\n\t{1,8})";
-
-std::unexpected<Error> fail_at(Errc code, std::string_view place, std::string_view message) {
-  if (place.empty()) return fail(code, fmt::format("schema: {}", message));
-  return fail(code, fmt::format("{}: {}", place, message));
-}
-
-std::string inside(std::string_view place, std::string_view key) {
-  constexpr std::size_t kPlaceBytesMax = 200;
-  if (place.size() > kPlaceBytesMax) return std::string(place);
-  std::string shown(key.substr(0, 60));
-  for (char& letter : shown) {
-    if (static_cast<unsigned char>(letter) < 0x20 || static_cast<unsigned char>(letter) > 0x7e)
-      letter = '?';
-  }
-  return place.empty() ? shown : fmt::format("{}.{}", place, shown);
-}
 
 bool is_deeper_than(const JsonObject& object, int depth);
 
@@ -111,11 +96,22 @@ bool is_deeper_than(const JsonObject& object, int depth) {
       object, [depth](const auto& field) { return is_deeper_than(field.value(), depth - 1); });
 }
 
+enum class SchemaKeywords : std::uint8_t {
+  refuse,  // a keyword that no grammar can hold is an error
+  drop,    // the schema is a hint: it goes on without that keyword
+};
+
 // Walks a schema and all that it refers to.
 class Checker {
  public:
   Checker(const JsonValue& root, SchemaKeywords keywords)
-      : root_(root), keywords_(keywords), rewriter_(root), multiples_(root) {}
+      : root_(root), keywords_(keywords), rewriter_(root), faults_(root), multiples_(root) {}
+
+  // After checked() of hints: keywords at fault were dropped before anything was read of them, and
+  // what is left is to be checked again.
+  bool has_faults() const { return has_faults_; }
+  // What was dropped first, with its place. Empty: nothing.
+  const std::string& first_dropped() const { return first_dropped_; }
 
   // The schema with all that is to be otherwise.
   Result<JsonObject> checked() {
@@ -126,6 +122,7 @@ class Checker {
       if (!seen_.insert(schema).second) continue;
       TRY(check(*schema, place));
     }
+    if (has_faults_) return faults_.rewritten(0);
     TRY(check_identities());
     TRY(check_alternatives());
     TRY(check_multiples());
@@ -137,17 +134,68 @@ class Checker {
     if (schema.is_bool()) return {};
     const JsonObject* object = schema.if_object();
     if (object == nullptr)
-      return fail_at(Errc::invalid_argument, place, "expected a schema (an object or a boolean)");
+      return schema_failure(Errc::invalid_argument, place,
+                            "expected a schema (an object or a boolean)");
     objects_.emplace_back(object, place);
-    for (const auto& field : *object) TRY(check_field(*object, field.key(), field.value(), place));
-    allow_null(*object);
-    TRY(check_bounds(*object, place));
-    TRY(check_length_of_pattern(*object, place));
-    return check_least_properties(*object, place);
+    bool is_right = true;
+    for (const auto& field : *object) {
+      const Status checked = check_field(*object, field.key(), field.value(), place);
+      is_right = is_right && checked.has_value();
+      TRY(forgive(*object, {field.key()}, checked));
+    }
+    // What follows reads several fields. Hints at fault are read in the next pass.
+    return is_right ? check_together(*object, place) : Status();
+  }
+
+  Status check_together(const JsonObject& object, const std::string& place) {
+    allow_null(object);
+    TRY(forgive(object, kBounds, check_bounds(object, place)));
+    const bool is_hint = keywords_ == SchemaKeywords::drop;
+    for (const auto& [least, most] : kCountRanges) {
+      const Status checked = check_range(object, least, most, !is_hint);
+      TRY(forgive(object, {least, most}, placed(checked, place)));
+    }
+    TRY(forgive(object, {"pattern"}, placed(check_length_of_pattern(object), place)));
+    TRY(forgive(object, {"minProperties"}, placed(check_least_properties(object), place)));
+    // To others llguidance says so itself.
+    if (!is_hint || counts_properties(object)) return {};
+    return forgive(object, {"minProperties", "maxProperties"},
+                   schema_failure(Errc::unsupported, place,
+                                  "counts of properties beside optional ones are not supported"));
+  }
+
+  // What is wrong with a hint is dropped, with what would mean more without it.
+  Status forgive(const JsonObject& object, std::span<const std::string_view> keys,
+                 const Status& checked) {
+    if (checked || keywords_ == SchemaKeywords::refuse) return checked;
+    has_faults_ = true;
+    note(checked.error().message);
+    std::set<std::string, std::less<>>& dropped = faults_.edits_of(object).dropped;
+    for (const std::string_view key : keys) {
+      dropped.emplace(key);
+      const bool is_map = key == "patternProperties" || key == "properties";
+      if (is_map) dropped.emplace("additionalProperties");
+      if (key == "prefixItems" || key == "items") dropped.emplace("additionalItems");
+      if (key == "prefixItems") dropped.emplace("items");
+    }
+    return {};
+  }
+  Status forgive(const JsonObject& object, std::initializer_list<std::string_view> keys,
+                 const Status& checked) {
+    return forgive(object, std::span(keys.begin(), keys.size()), checked);
+  }
+
+  void note(std::string_view dropped) {
+    if (first_dropped_.empty()) first_dropped_ = dropped;
   }
 
   Status check_field(const JsonObject& object, std::string_view key, const JsonValue& value,
                      const std::string& place) {
+    if (value.is_null() && keywords_ == SchemaKeywords::drop && key != "const") {
+      if (is_one_of(key, kAnnotations)) return {};
+      return schema_failure(Errc::invalid_argument, place,
+                            fmt::format("{} is null", schema_place({}, key)));
+    }
     if (key == "$schema" || key == "x-guidance" || key == "nullable") {
       drop(object, key);
     } else if (key == "$id" && &object != root_.if_object()) {
@@ -179,7 +227,7 @@ class Checker {
     } else if (asks_nothing(key, value)) {
       drop(object, key);
     } else {
-      return refuse(object, key, place, fmt::format("keyword \"{}\"", inside({}, key)));
+      return refuse(object, key, place, fmt::format("keyword \"{}\"", schema_place({}, key)));
     }
     return {};
   }
@@ -203,11 +251,11 @@ class Checker {
 
   Status refuse(const JsonObject& object, std::string_view key, const std::string& place,
                 const std::string& what) {
-    if (keywords_ == SchemaKeywords::drop_unknown) {
-      drop(object, key);
-      return {};
-    }
-    return fail_at(Errc::unsupported, place, what + " is not supported");
+    const auto refused = schema_failure(Errc::unsupported, place, what + " is not supported");
+    if (keywords_ == SchemaKeywords::refuse) return refused;
+    note(refused.error().message);
+    drop(object, key);
+    return {};
   }
 
   void later(const JsonValue& schema, std::string place) {
@@ -216,13 +264,14 @@ class Checker {
 
   Status check_reference(const JsonObject& object, const JsonValue& value,
                          const std::string& place) {
-    if (!value.is_string()) return fail_at(Errc::invalid_argument, place, "$ref is no string");
+    if (!value.is_string())
+      return schema_failure(Errc::invalid_argument, place, "$ref is no string");
     const std::string_view reference = value.get_string();
     const JsonValue* target = resolve_reference(root_, reference);
     if (target == nullptr) {
-      return fail_at(
+      return schema_failure(
           Errc::invalid_argument, place,
-          fmt::format("$ref \"{}\" names nothing in this schema", inside({}, reference)));
+          fmt::format("$ref \"{}\" names nothing in this schema", schema_place({}, reference)));
     }
     has_reference_ = true;
     TRY_ASSIGN(const std::vector<std::string> path, reference_path(reference));
@@ -242,21 +291,16 @@ class Checker {
   Status check_multiple(const JsonObject& object, const JsonValue& value,
                         const std::string& place) {
     const Result<Multiple> multiple = read_multiple(value);
-    if (multiple) {
-      multiples_.add(object, *multiple);
-    } else if (keywords_ == SchemaKeywords::drop_unknown &&
-               multiple.error().code != Errc::invalid_argument) {
-      drop(object, "multipleOf");
-    } else {
-      return fail_at(multiple.error().code, place, multiple.error().message);
-    }
+    if (!multiple) return schema_failure(multiple.error().code, place, multiple.error().message);
+    multiples_.add(object, *multiple);
     return {};
   }
 
   // Only after the walk, as the next ones.
   Status check_multiples() {
     const Status checked = multiples_.check(objects_);
-    if (checked || keywords_ == SchemaKeywords::refuse_unknown) return checked;
+    if (checked || keywords_ == SchemaKeywords::refuse) return checked;
+    note(checked.error().message);
     for (const auto& [object, place] : objects_) drop(*object, "multipleOf");
     return {};
   }
@@ -265,10 +309,10 @@ class Checker {
   Status check_alternatives() {
     SchemaAlternatives alternatives(root_);
     for (const auto& [object, place] : one_of_) {
-      bool are_apart = keywords_ == SchemaKeywords::drop_unknown;
+      bool are_apart = keywords_ == SchemaKeywords::drop;
       if (!are_apart) {
         Result<bool> found = alternatives.exclude_one_another(object->at("oneOf").get_array());
-        if (!found) return fail_at(found.error().code, place, found.error().message);
+        if (!found) return schema_failure(found.error().code, place, found.error().message);
         are_apart = *found;
       }
       if (are_apart) rewriter_.edits_of(*object).has_alternatives_apart = true;
@@ -278,31 +322,17 @@ class Checker {
 
   Status check_count(const JsonObject& object, std::string_view key, const JsonValue& value,
                      const std::string& place) {
-    std::optional<std::uint64_t> count;
-    if (value.is_uint64()) count = value.get_uint64();
-    if (value.is_int64() && value.get_int64() >= 0)
-      count = static_cast<std::uint64_t>(value.get_int64());
-    // 3.0 is an integer in JSON schemas.
-    if (value.is_double() && value.get_double() >= 0 && value.get_double() <= 1e15 &&
-        value.get_double() == static_cast<double>(static_cast<std::uint64_t>(value.get_double())))
-      count = static_cast<std::uint64_t>(value.get_double());
-    if (!count)
-      return fail_at(Errc::invalid_argument, place,
-                     fmt::format("{} must be an integer of at least 0", key));
-    if (*count > kCountMax) {
-      return fail_at(Errc::exhausted, place,
-                     fmt::format("{} {}, expected at most {}", key, *count, kCountMax));
-    }
+    const Result<std::uint64_t> count = read_count(key, value);
+    if (!count) return placed(count.error(), place);
     if (value.is_double()) rewriter_.edits_of(object).changed[key] = *count;
     return {};
   }
 
   // As inclusive ones, which llguidance holds to exactly.
   Status check_bounds(const JsonObject& object, const std::string& place) {
-    if (std::ranges::none_of(kBounds, [&](std::string_view key) { return object.contains(key); }))
-      return {};
-    Result<JsonObject> bounds = inclusive_bounds(object);
-    if (!bounds) return fail_at(bounds.error().code, place, bounds.error().message);
+    const Result<JsonObject> bounds = inclusive_bounds(object);
+    if (!bounds) return placed(bounds.error(), place);
+    if (bounds->empty()) return {};
     drop(object, "exclusiveMinimum");
     drop(object, "exclusiveMaximum");
     for (const auto& bound : *bounds)
@@ -310,56 +340,41 @@ class Checker {
     return {};
   }
 
-  static std::uint64_t count_in(const JsonObject& object, std::string_view key) {
-    const JsonValue* count = object.if_contains(key);
-    return count == nullptr ? 0 : count->to_number<std::uint64_t>();
+  static Status placed(const Status& checked, const std::string& place) {
+    return checked ? checked : Status(placed(checked.error(), place));
   }
-
-  Status check_length_of_pattern(const JsonObject& object, const std::string& place) {
-    const JsonValue* pattern = object.if_contains("pattern");
-    if (pattern == nullptr || !pattern->is_string()) return {};
-    const std::uint64_t length = count_in(object, "minLength");
-    if (length * pattern->get_string().size() <= kPatternWorkMax) return {};
-    return fail_at(Errc::exhausted, place,
-                   fmt::format("a pattern of {} bytes with minLength {}, expected a product of "
-                               "at most {}",
-                               pattern->get_string().size(), length, kPatternWorkMax));
-  }
-
-  // llguidance cannot keep a name that is not in `properties` from coming twice: one more than the
-  // required ones is certain, two may be the same.
-  Status check_least_properties(const JsonObject& object, const std::string& place) {
-    const std::uint64_t least = count_in(object, "minProperties");
-    const JsonValue* others = object.if_contains("additionalProperties");
-    if (others != nullptr && *others == false && !object.contains("patternProperties")) return {};
-    std::set<std::string_view> required;
-    if (const JsonValue* names = object.if_contains("required")) {
-      for (const JsonValue& name : names->get_array()) required.insert(name.get_string());
-    }
-    if (least <= required.size() + 1) return {};
-    return refuse(object, "minProperties", place,
-                  fmt::format("minProperties {} with {} required properties and others that may "
-                              "have any name",
-                              least, required.size()));
+  static std::unexpected<Error> placed(const Error& error, const std::string& place) {
+    return schema_failure(error.code, place, error.message);
   }
 
   Status check_schemas(std::string_view key, const JsonValue& value, const std::string& place) {
-    if (const JsonArray* list = value.if_array(); list != nullptr && key == "items") {
-      for (const JsonValue& schema : *list) later(schema, inside(place, key));
+    const JsonArray* list = key == "items" ? value.if_array() : nullptr;
+    TRY(check_are_schemas(list, value, key, place));
+    if (list != nullptr) {
+      for (const JsonValue& schema : *list) later(schema, schema_place(place, key));
     } else {
-      later(value, inside(place, key));
+      later(value, schema_place(place, key));
     }
     return {};
+  }
+
+  // Of hints the keyword is at fault, not what stands in it.
+  Status check_are_schemas(const JsonArray* list, const JsonValue& value, std::string_view key,
+                           const std::string& place) const {
+    if (keywords_ == SchemaKeywords::refuse) return {};
+    if (list == nullptr ? is_schema(value) : std::ranges::all_of(*list, is_schema)) return {};
+    return schema_failure(Errc::invalid_argument, place, fmt::format("{} is no schema", key));
   }
 
   Status check_list(const JsonObject& object, std::string_view key, const JsonValue& value,
                     const std::string& place) {
     const JsonArray* list = value.if_array();
     if (list == nullptr || (list->empty() && key != "prefixItems"))
-      return fail_at(Errc::invalid_argument, place,
-                     fmt::format("{} must be an array of schemas", key));
+      return schema_failure(Errc::invalid_argument, place,
+                            fmt::format("{} must be an array of schemas", key));
+    TRY(check_are_schemas(list, value, key, place));
     for (std::size_t i = 0; i < list->size(); i++)
-      later((*list)[i], inside(place, fmt::format("{}[{}]", key, i)));
+      later((*list)[i], schema_place(place, fmt::format("{}[{}]", key, i)));
     if (key == "oneOf" && !object.contains("anyOf")) one_of_.emplace_back(&object, place);
     return {};
   }
@@ -367,69 +382,89 @@ class Checker {
   Status check_map(std::string_view key, const JsonValue& value, const std::string& place) {
     const JsonObject* map = value.if_object();
     if (map == nullptr)
-      return fail_at(Errc::invalid_argument, place, fmt::format("{} must be an object", key));
+      return schema_failure(Errc::invalid_argument, place,
+                            fmt::format("{} must be an object", key));
     properties_work_ += map->size() * map->size();
     if (properties_work_ > kPropertiesMax * kPropertiesMax) {
-      return fail_at(Errc::exhausted, place,
-                     fmt::format("{} properties after those before, expected at most {} in one "
-                                 "object, or fewer in several",
-                                 map->size(), kPropertiesMax));
+      return schema_failure(
+          Errc::exhausted, place,
+          fmt::format("{} properties after those before, expected at most {} in one "
+                      "object, or fewer in several",
+                      map->size(), kPropertiesMax));
     }
     for (const auto& field : *map) {
       if (key == "patternProperties") {
         const Result<std::string> checked = check_pattern(field.key());
-        if (!checked) return fail_at(checked.error().code, place, checked.error().message);
+        if (!checked) return schema_failure(checked.error().code, place, checked.error().message);
         if (*checked != field.key()) {
-          return fail_at(Errc::unsupported, place,
-                         "a class without quotes or backslashes in a property's pattern is not "
-                         "supported");
+          return schema_failure(
+              Errc::unsupported, place,
+              "a class without quotes or backslashes in a property's pattern is not "
+              "supported");
         }
       }
-      later(field.value(), inside(inside(place, key), field.key()));
+      if (keywords_ == SchemaKeywords::drop && !is_schema(field.value())) {
+        has_faults_ = true;
+        faults_.edits_of(*map).changed[field.key()] = true;
+        continue;
+      }
+      later(field.value(), schema_place(schema_place(place, key), field.key()));
     }
     return {};
   }
 
+  static bool is_schema(const JsonValue& value) { return value.is_object() || value.is_bool(); }
+
   Status check_pattern_of(const JsonObject& object, const JsonValue& value,
                           const std::string& place) {
-    if (!value.is_string()) return fail_at(Errc::invalid_argument, place, "pattern is no string");
+    if (!value.is_string())
+      return schema_failure(Errc::invalid_argument, place, "pattern is no string");
     const Result<std::string> checked = check_pattern(value.get_string());
     if (checked) {
       if (*checked != value.get_string()) rewriter_.edits_of(object).changed["pattern"] = *checked;
       return {};
     }
-    const Error& error = checked.error();
-    if (error.code == Errc::unsupported && keywords_ == SchemaKeywords::drop_unknown) {
-      drop(object, "pattern");
-      return {};
-    }
-    return fail_at(error.code, place, error.message);
+    return schema_failure(checked.error().code, place, checked.error().message);
   }
 
   Status check_format(const JsonObject& object, const JsonValue& value, const std::string& place) {
-    if (!value.is_string()) return fail_at(Errc::invalid_argument, place, "format is no string");
+    if (!value.is_string())
+      return schema_failure(Errc::invalid_argument, place, "format is no string");
     const std::string_view format = value.get_string();
-    if (is_one_of(format, kFormats)) return {};
-    return refuse(object, "format", place, fmt::format("format \"{}\"", inside({}, format)));
+    if (is_held_format(format)) return {};
+    if (is_annotation_format(format)) {
+      drop(object, "format");
+      return {};
+    }
+    return refuse(object, "format", place, fmt::format("format \"{}\"", schema_place({}, format)));
   }
 
   Status check_constant(const JsonObject& object, std::string_view key, const JsonValue& value,
                         const std::string& place) {
     const JsonArray* list = value.if_array();
     if (key == "enum" && (list == nullptr || list->empty()))
-      return fail_at(Errc::invalid_argument, place, "enum must be an array with a value in it");
+      return schema_failure(Errc::invalid_argument, place,
+                            "enum must be an array with a value in it");
     if (!has_inexact_number(value)) return {};
     return refuse(object, key, place, fmt::format("{} with a number beyond 2^53 - 1", key));
   }
 
   static Status check_names(std::string_view key, const JsonValue& value,
                             const std::string& place) {
-    if (key == "type" && value.is_string()) return {};
+    const auto is_type = [](const JsonValue& name) {
+      return name.is_string() && is_one_of(name.get_string(), kTypes);
+    };
+    if (key == "type" && value.is_string()) {
+      if (is_type(value)) return {};
+      return schema_failure(
+          Errc::invalid_argument, place,
+          fmt::format("type \"{}\" is none", schema_place({}, value.get_string())));
+    }
     const JsonArray* list = value.if_array();
     if (list == nullptr ||
         !std::ranges::all_of(*list, [](const JsonValue& name) { return name.is_string(); }))
-      return fail_at(Errc::invalid_argument, place,
-                     fmt::format("{} must be an array of names", key));
+      return schema_failure(Errc::invalid_argument, place,
+                            fmt::format("{} must be an array of names", key));
     return {};
   }
 
@@ -444,6 +479,7 @@ class Checker {
   const JsonValue& root_;
   SchemaKeywords keywords_;
   SchemaRewriter rewriter_;
+  SchemaRewriter faults_;  // of hints: to be done before anything else
   std::vector<std::pair<const JsonValue*, std::string>> open_;
   std::set<const JsonValue*> seen_;
   std::vector<std::pair<const JsonObject*, std::string>> one_of_;
@@ -451,8 +487,29 @@ class Checker {
   std::vector<std::pair<const JsonObject*, std::string>> objects_;  // all, and their places
   JoinedMultiples multiples_;
   bool has_reference_ = false;
+  bool has_faults_ = false;
+  std::string first_dropped_;
   std::size_t properties_work_ = 0;
 };
+
+Status check_size(const JsonObject& schema) {
+  if (is_deeper_than(schema, kDepthMax)) {
+    return fail(Errc::exhausted, fmt::format("schema: nested deeper than {} levels", kDepthMax));
+  }
+  const std::size_t bytes = to_json(JsonValue(schema)).size();
+  if (bytes <= kBytesMax) return {};
+  return fail(Errc::exhausted,
+              fmt::format("schema: {} bytes, expected at most {}", bytes, kBytesMax));
+}
+
+// Our rules for white space and escapes. `text`: the schema's.
+void add_spelling(JsonObject& checked, std::string_view text) {
+  // "\u0061" must not pass for a name that "a" may not have; only control characters need \u.
+  const bool needs_escapes = text.find("\\u00") != std::string_view::npos;
+  checked["x-guidance"] =
+      JsonObject{{"whitespace_pattern", kWhiteSpace},
+                 {"json_allowed_escapes", needs_escapes ? "nrbtf\\\"u" : "nrbtf\\\""}};
+}
 
 }  // namespace
 
@@ -477,23 +534,28 @@ const JsonValue* resolve_reference(const JsonValue& root, std::string_view refer
   return value;
 }
 
-Result<JsonObject> checked_schema(const JsonObject& schema, SchemaKeywords keywords) {
-  if (is_deeper_than(schema, kDepthMax)) {
-    return fail(Errc::exhausted, fmt::format("schema: nested deeper than {} levels", kDepthMax));
-  }
+Result<JsonObject> checked_schema(const JsonObject& schema) {
+  TRY(check_size(schema));
   const JsonValue root = schema;
-  const std::string text = to_json(root);
-  if (text.size() > kBytesMax) {
-    return fail(Errc::exhausted,
-                fmt::format("schema: {} bytes, expected at most {}", text.size(), kBytesMax));
-  }
-  TRY_ASSIGN(JsonObject checked, Checker(root, keywords).checked());
-  // "\u0061" must not pass for a name that "a" may not have; only control characters need \u.
-  const bool needs_escapes = text.find("\\u00") != std::string::npos;
-  checked["x-guidance"] =
-      JsonObject{{"whitespace_pattern", kWhiteSpace},
-                 {"json_allowed_escapes", needs_escapes ? "nrbtf\\\"u" : "nrbtf\\\""}};
+  TRY_ASSIGN(JsonObject checked, Checker(root, SchemaKeywords::refuse).checked());
+  add_spelling(checked, to_json(root));
   return checked;
+}
+
+Result<JsonObject> checked_hints(const JsonObject& schema, std::string& dropped) {
+  TRY(check_size(schema));
+  JsonValue root = schema;
+  for (int pass = 0; pass < kPassesMax; pass++) {
+    Checker checker(root, SchemaKeywords::drop);
+    TRY_ASSIGN(JsonObject checked, checker.checked());
+    if (dropped.empty()) dropped = checker.first_dropped();
+    if (!checker.has_faults()) {
+      add_spelling(checked, to_json(root));
+      return checked;
+    }
+    root = std::move(checked);
+  }
+  return fail(Errc::invalid_argument, "schema: more faults than are looked for");
 }
 
 }  // namespace reprise

@@ -239,7 +239,8 @@ void MarkedReply::write(std::string_view text, Parts& parts) {
 }
 
 void MarkedReply::emit(Kind kind, std::string text, Parts& parts) {
-  if (!text.empty()) parts.push_back({.kind = kind, .text = std::move(text)});
+  if (text.empty() || (kind == Kind::content && options_.has_only_calls)) return;
+  parts.push_back({.kind = kind, .text = std::move(text)});
 }
 
 bool MarkedReply::is_known(std::string_view name) const {

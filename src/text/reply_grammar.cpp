@@ -189,7 +189,7 @@ Result<std::string> tool_grammar(const ReplyGrammarOptions& options,
   rules.choice = choice;
   rules.parallel = parallel;
   if (answer != nullptr) {
-    TRY_ASSIGN(JsonObject schema, checked_schema(*answer, SchemaKeywords::refuse_unknown));
+    TRY_ASSIGN(JsonObject schema, checked_schema(*answer));
     rules.answer = writer.json(JsonValue(std::move(schema)));
   }
   switch (options.format) {
@@ -218,7 +218,7 @@ Result<std::string> tool_grammar(const ReplyGrammarOptions& options,
 }
 
 Result<std::string> json_grammar(const ReplyGrammarOptions& options, const JsonObject& schema) {
-  TRY_ASSIGN(JsonObject checked, checked_schema(schema, SchemaKeywords::refuse_unknown));
+  TRY_ASSIGN(JsonObject checked, checked_schema(schema));
   ReplyGrammar grammar(options);
   const std::string answer = grammar.writer().json(JsonValue(std::move(checked)));
   return grammar.take(grammar.only(answer));

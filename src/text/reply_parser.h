@@ -66,13 +66,16 @@ struct ReplyParserOptions {
   // breaks them off (an error, the reply's end) ends the call where it stands. Else a call goes out
   // when it is whole and well-formed.
   bool calls_are_constrained = false;
+  // A grammar lets nothing but thoughts and calls through (a call is required): whatever else there
+  // seems to be is a part of a call that was cut off, and nobody's text.
+  bool has_only_calls = false;
 };
 
 // Takes the text of a reply piece by piece. Nothing that a model writes is an error: what is no
 // well-formed call of a known function comes out as content, character for character (markers that
-// are special tokens by their spelling). Newlines that templates put around thoughts and calls
-// belong to neither. Linear time; holds back at most the beginning of a marker, whitespace, and a
-// call that is not whole.
+// are special tokens by their spelling), but where only calls may come. Newlines that templates put
+// around thoughts and calls belong to neither. Linear time; holds back at most the beginning of a
+// marker, whitespace, and a call that is not whole.
 class ReplyParser {
  public:
   virtual ~ReplyParser() = default;

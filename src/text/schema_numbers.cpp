@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "text/schema_formats.h"
 
 namespace reprise {
 namespace {
@@ -63,6 +66,21 @@ Result<JsonObject> inclusive_bounds(const JsonObject& schema) {
   if (minimum) bounds["minimum"] = *minimum;
   TRY_ASSIGN(const auto maximum, narrowest(schema, "maximum", "exclusiveMaximum", -1));
   if (maximum) bounds["maximum"] = -*maximum;
+  if (const auto size = bounds_of_format(schema)) {
+    bounds["minimum"] = std::max(minimum.value_or(size->minimum), size->minimum);
+    bounds["maximum"] = std::min(maximum ? -*maximum : size->maximum, size->maximum);
+  }
+  if (bounds.size() < 2) return bounds;
+  const double least = bounds["minimum"].get_double(), most = bounds["maximum"].get_double();
+  const JsonValue* type = schema.if_contains("type");
+  const bool is_integer = type != nullptr && *type == "integer";
+  const bool is_number = is_integer || (type != nullptr && *type == "number");
+  const bool is_empty = is_integer ? std::ceil(least) > std::floor(most) : least > most;
+  if (is_number && is_empty) {
+    return fail(Errc::invalid_argument,
+                fmt::format("no {} is at least {} and at most {}",
+                            is_integer ? "integer" : "number", least, most));
+  }
   return bounds;
 }
 

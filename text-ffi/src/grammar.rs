@@ -1,15 +1,18 @@
 //! Which tokens may follow: llguidance's grammars over this library's vocabularies, with limits for
 //! grammars that come from strangers.
 use crate::boundary::{
-    Outcome, TextBuffer, TextSlice, corrupt, exhausted, guard, invalid_argument, io, lent,
+    Outcome, Status, TextBuffer, TextSlice, corrupt, exhausted, guard, invalid_argument, io, lent,
 };
 use crate::grammar_checks::{check_ends, check_patterns};
 use crate::grammar_failures::{compile_failure, is_limit, one_line, step_failure};
+use crate::grammar_numbers::bound_numbers;
 use crate::grammar_tokens::GrammarTokens;
 use crate::tokenizer::{Encoder, TextTokenizer};
 use llguidance::api::{GrammarInit, GrammarWithLexer, ParserLimits, TopLevelGrammar};
+use llguidance::panic_utils::catch_unwind;
 use llguidance::{Logger, Matcher, ParserFactory, TokenParser};
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
@@ -116,11 +119,12 @@ impl TextGrammarVocabulary {
         let is_forcing = lark.len() <= FORCING_GRAMMAR_BYTES_MAX;
         let head = if is_forcing { "" } else { NO_FORCING };
         let lark = &format!("{head}{lark}");
-        let mut parser = parser_of(&self.factory, lark, limits())?;
-        check_ends(&mut parser)?;
-        if lark.contains("\"pattern\"") {
-            check_patterns(parser.parser.grammar().lexer_spec(), &limits())?;
-        }
+        let (parser, numbers) = match self.checked_parser(lark, Numbers::Readable) {
+            Ok(parser) => (parser, Numbers::Readable),
+            Err(failure) if failure.status == Status::Exhausted => return Err(failure),
+            // There may be none but longer ones between a schema's bounds.
+            Err(_) => (self.checked_parser(lark, Numbers::Any)?, Numbers::Any),
+        };
         let matcher = Matcher::new(Ok(parser));
         // What can never begin is found here, not after the prompt was forwarded.
         let (mut first_choice, forced) = self.to_first_choice(&matcher);
@@ -134,7 +138,17 @@ impl TextGrammarVocabulary {
             tokens: Vec::new(),
             factory: self.factory.clone(),
             lark: lark.as_str().into(),
+            numbers,
         })
+    }
+
+    fn checked_parser(&self, lark: &str, numbers: Numbers) -> Outcome<TokenParser> {
+        let mut parser = parser_of(&self.factory, lark, numbers, limits())?;
+        check_ends(&mut parser)?;
+        if lark.contains("\"pattern\"") {
+            check_patterns(parser.parser.grammar().lexer_spec(), &limits())?;
+        }
+        Ok(parser)
     }
 
     /// Behind what must come first in every reply; that in tokens where the grammar forces them.
@@ -152,11 +166,33 @@ impl TextGrammarVocabulary {
     }
 }
 
-fn parser_of(factory: &ParserFactory, lark: &str, limits: ParserLimits) -> Outcome<TokenParser> {
+/// Which numbers schemas let through.
+#[derive(Clone, Copy)]
+enum Numbers {
+    Readable,
+    Any,
+}
+
+fn parser_of(
+    factory: &ParserFactory,
+    lark: &str,
+    numbers: Numbers,
+    limits: ParserLimits,
+) -> Outcome<TokenParser> {
     let grammar = TopLevelGrammar::from_grammar(GrammarWithLexer::from_lark(lark.to_string()));
+    let mut start = GrammarInit::Serialized(grammar);
+    if matches!(numbers, Numbers::Readable) {
+        let environment = Some(factory.tok_env().clone());
+        let (symbols, mut lexemes) = catch_unwind(AssertUnwindSafe(|| {
+            start.to_internal(environment, limits.clone())
+        }))
+        .map_err(|error| compile_failure(&error.to_string()))?;
+        bound_numbers(&mut lexemes, &limits)?;
+        start = GrammarInit::Internal(symbols, lexemes);
+    }
     factory
         .create_parser_from_init_ext(
-            GrammarInit::Serialized(grammar),
+            start,
             Logger::new(factory.buffer_log_level(), factory.stderr_log_level()),
             InferenceCapabilities::default(),
             limits,
@@ -172,6 +208,7 @@ pub struct TextGrammar {
     tokens: Vec<u32>,      // of the reply
     factory: Arc<ParserFactory>,
     lark: Arc<str>,
+    numbers: Numbers,
 }
 
 impl TextGrammar {
@@ -184,14 +221,15 @@ impl TextGrammar {
             tokens: self.tokens.clone(),
             factory: self.factory.clone(),
             lark: self.lark.clone(),
+            numbers: self.numbers,
         }
     }
 
     /// The same place with a new matcher. A matcher keeps the states of every text that it looked
     /// at, and in the end there are too many; only those on the way of this reply are needed.
     fn start_over(&mut self) -> Outcome<()> {
-        let (factory, lark) = (&self.factory, &self.lark);
-        let parser = on_deep_stack(|| parser_of(factory, lark, wide_limits()))?;
+        let (factory, lark, numbers) = (&self.factory, &self.lark, self.numbers);
+        let parser = on_deep_stack(|| parser_of(factory, lark, numbers, wide_limits()))?;
         let mut matcher = Matcher::new(Ok(parser));
         match matcher.try_consume_tokens(&self.tokens) {
             Ok(count) if count == self.tokens.len() => {

@@ -4,7 +4,15 @@ use crate::boundary::{Failure, exhausted, invalid_argument, unsupported};
 const MESSAGE_CHARACTERS_MAX: usize = 300;
 
 /// What llguidance says in words that no client can do anything with.
-const KNOWN_MESSAGES: [(&str, &str); 6] = [
+const KNOWN_MESSAGES: [(&str, &str); 8] = [
+    (
+        "lookarounds not supported yet",
+        "a pattern with ^ behind, or $ before, what it matches is not supported",
+    ),
+    (
+        "min/maxProperties only supported when",
+        "minProperties or maxProperties beside optional properties is not supported",
+    ),
     (
         "oneOf constraints are not supported",
         "oneOf is not supported where one value may satisfy several of its alternatives",

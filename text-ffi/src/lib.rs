@@ -9,6 +9,7 @@ mod chat_template;
 mod grammar;
 mod grammar_checks;
 mod grammar_failures;
+mod grammar_numbers;
 mod grammar_tokens;
 mod json_checks;
 mod json_decoder;

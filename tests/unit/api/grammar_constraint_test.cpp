@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "bundle_fixture.h"
@@ -190,6 +191,59 @@ TEST_F(GrammarConstraintTest, ANamedFunctionIsCalledOnce) {
     }
     EXPECT_EQ(others == 0, is_named) << others;
   }
+}
+
+// A function that is not strict is never at fault: it is held to less, and the others to all.
+TEST_F(GrammarConstraintTest, HintsAreNoReasonToRefuse) {
+  const auto schema = [](std::string_view property) {
+    const Result<JsonValue> value = parse_json(
+        fmt::format(R"({{"type":"object","properties":{{"n":{{"type":"integer"}},"a":{}}},)"
+                    R"("required":["n"]}})",
+                    property));
+    EXPECT_TRUE(value) << property;
+    return value ? value->as_object() : JsonObject();
+  };
+  for (const std::string_view property :
+       {R"({"type":"string","pattern":"a^b"})", R"({"type":"string","pattern":"/^abc$/i"})",
+        R"({"type":"string","pattern":"a(b"})", R"({"type":"array","minItems":5,"maxItems":2})",
+        R"({"type":"object","patternProperties":{"^a":{},"b$":{}}})", R"({"$ref":"#/nowhere"})",
+        R"({"type":"integer","minimum":5,"maximum":1})", R"({"enum":[]})", R"({"allOf":[
+        {"type":"object","properties":{"x":{}},"minProperties":1},{"maxProperties":2}]})",
+        R"({"allOf":[{"type":"string"},{"type":"integer"}]})", R"({"$ref":"#/properties/a"})"}) {
+    for (const ReplyFormat format : {ReplyFormat::hermes, ReplyFormat::llama3, ReplyFormat::llama4,
+                                     ReplyFormat::gemma4, ReplyFormat::muse}) {
+      Tools tools;
+      tools.choice = ToolChoice::required;
+      tools.parallel = false;
+      tools.specs = {{"good", kSchema, true}, {"hint", schema(property), false}};
+      const ReplyRules rules{.format = {.format = format, .tokenizer = &bundle->tokenizer()},
+                             .tools = &tools};
+      const auto made = constrain_replies(bundle->grammars(), rules, 1);
+      EXPECT_TRUE(made) << property << static_cast<int>(format) << made.error().message;
+    }
+  }
+  // The one at fault is among many, and what it says beside is held to.
+  Tools tools;
+  tools.choice = ToolChoice::required;
+  for (int i = 0; i < 20; i++)
+    tools.specs.push_back({fmt::format("f{}", i), schema(R"({"type":"null"})"), false});
+  tools.specs[13].parameters = schema(R"({"type":"string","pattern":"a^b"})");
+  const ReplyRules rules{
+      .format = {.format = ReplyFormat::hermes, .tokenizer = &bundle->tokenizer()},
+      .tools = &tools};
+  const Constraints all = constrain(rules, 1);
+  ASSERT_NE(all[0], nullptr);
+  tools.is_named = true;
+  tools.specs = {tools.specs[13]};
+  const std::string reply = write_reply(*constrain(rules, 1)[0], 9);
+  EXPECT_NE(reply.find(R"({"name": "f13", "arguments": {"n": )"), std::string::npos) << reply;
+  // A strict one is refused, with its place.
+  tools.specs[0].is_strict = true;
+  tools.places = {"tools[0].function"};
+  tools.definitions = {JsonObject{{"type", "function"}, {"function", JsonObject{{"name", "f13"}}}}};
+  const auto refused = constrain_replies(bundle->grammars(), rules, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "tools[0].function.parameters");
 }
 
 // `alternatives` objects of so many properties, each of its own name.

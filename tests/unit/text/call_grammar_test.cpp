@@ -121,7 +121,8 @@ TEST_F(CallGrammar, PublishedTemplatesRenderCallsAsTheyWereGenerated) {
 
 // 1.50 would come back as 1.5, and the text that the model wrote would not be in the prompt.
 TEST_F(CallGrammar, NumbersHaveOneSpelling) {
-  const ToolSpec spec{"f", object_of(R"({"properties": {"a": {"type": "number"}}})")};
+  const ToolSpec spec{"f", object_of(R"({"properties": {"a": {"type": "number"}},
+      "additionalProperties": true})")};
   const std::string json = lark(ReplyFormat::hermes, spec);
   const std::string gemma = lark(ReplyFormat::gemma4, spec);
   const std::string_view json_head = R"(<tool_call>
@@ -168,7 +169,8 @@ TEST_F(CallGrammar, StrictFunctionsAreHeldToTheirSchemas) {
        "schema: required"},
       {R"({"patternProperties":{"^a$":{}}})", "schema: patternProperties"},
       {R"({"properties":{"a":{},"b":{}},"minProperties":1})", "schema: minProperties"},
-      {R"({"properties":{"a":{}},"maxProperties":1})", "schema: maxProperties"},
+      {R"({"properties":{"a":{}},"additionalProperties":true,"maxProperties":1})",
+       "schema: maxProperties"},
       {R"({"$ref":"#/$defs/d","$defs":{"d":{"type":"string"}}})", "#/$defs/d: type"},
       {R"({"properties":{"a":{"$ref":"#/$defs/d","maxLength":3}},"$defs":{"d":{"type":"string"}}})",
        "properties.a: "},
@@ -199,8 +201,10 @@ TEST_F(CallGrammar, StrictFunctionsAreHeldToTheirSchemas) {
 TEST_F(CallGrammar, AtMostSoManyPropertiesInJson) {
   for (const std::string_view type : {"number", "boolean"}) {
     const std::string value = type == "number" ? "1.5" : "true";
-    const std::string schema = fmt::format(
-        R"({{"properties":{{"n":{{"type":"{}"}}}},"required":["n"],"maxProperties":2}})", type);
+    const std::string schema =
+        fmt::format(R"({{"properties":{{"n":{{"type":"{}"}}}},"required":["n"],"maxProperties":2,)"
+                    R"("additionalProperties":true}})",
+                    type);
     const std::string json = lark(ReplyFormat::hermes, {"f", object_of(schema)});
     const std::string head = R"(<tool_call>
 {"name": "f", "arguments": {"n": )" +

@@ -81,21 +81,6 @@ bool is_allowed(std::span<const std::uint32_t> mask, TokenId id) {
   return index / 32 < mask.size() && (mask[index / 32] >> (index % 32) & 1) != 0;
 }
 
-bool has_huge_number(std::string_view text) {
-  int digits = -1;  // since an exponent's letter; -1: there is none
-  for (const char letter : text) {
-    const bool is_digit = letter >= '0' && letter <= '9';
-    if (letter == 'e' || letter == 'E') {
-      digits = 0;
-    } else if (is_digit && digits >= 0) {
-      if (++digits > 2) return true;
-    } else if (letter != '+' && letter != '-') {
-      digits = -1;
-    }
-  }
-  return false;
-}
-
 int count_allowed(std::span<const std::uint32_t> mask) {
   int allowed = 0;
   for (const std::uint32_t word : mask) allowed += std::popcount(word);

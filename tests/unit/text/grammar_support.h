@@ -54,10 +54,6 @@ std::vector<Call> calls_in(ReplyFormat format, const std::vector<ToolSpec>& spec
                            const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
                            bool are_constrained, std::string& text);
 
-// Whether a text may have a number that is JSON, but beyond double precision: llguidance does not
-// bound exponents.
-bool has_huge_number(std::string_view text);
-
 bool is_allowed(std::span<const std::uint32_t> mask, TokenId id);
 int count_allowed(std::span<const std::uint32_t> mask);
 

@@ -3,15 +3,13 @@
 #include "text/grammar.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <sys/resource.h>
 #include <thread>
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "golden.h"
 #include "grammar_support.h"
+#include "support/limited_memory.h"
 
 namespace reprise::test {
 namespace {
@@ -231,18 +229,6 @@ TEST(Grammar, NeedsStopTokensOfTheVocabulary) {
 }
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Leaves room for so much more memory than there is. -1: takes the limit away.
-void limit_memory(long more_bytes) {
-  long pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  rlimit limit{};
-  getrlimit(RLIMIT_AS, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  if (more_bytes >= 0)
-    limit.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + more_bytes);
-  setrlimit(RLIMIT_AS, &limit);
-}
-
 // Exits with how many of the steps went as they should.
 [[noreturn]] void compile_without_memory() {
   const Tokenizer tokenizer = small_tokenizer();
@@ -252,19 +238,19 @@ void limit_memory(long more_bytes) {
     return !matcher && matcher.error().code == Errc::io;
   };
   int right = 0;
-  limit_memory(1 << 20);  // no stack for the thread that prepares
+  testing::limit_memory(1 << 20);  // no stack for the thread that prepares
   compiler.prepare();
   right += fails() ? 1 : 0;
-  limit_memory(-1);
+  testing::limit_memory(-1);
   right += compiler.compile("start: \"a\"").has_value() ? 1 : 0;
-  limit_memory(100 << 20);  // none for the one that compiles
+  testing::limit_memory(100 << 20);  // none for the one that compiles
   right += fails() ? 1 : 0;
   std::_Exit(right);
 }
 
 TEST(GrammarDeathTest, TheSystemsRefusalIsAnErrorThatPasses) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(compile_without_memory(), testing::ExitedWithCode(3), "");
+  EXPECT_EXIT(compile_without_memory(), ::testing::ExitedWithCode(3), "");
 }
 #endif
 

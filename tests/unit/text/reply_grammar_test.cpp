@@ -218,7 +218,7 @@ TEST_P(ReplyGrammar, ParsersReadWhatGrammarsAllow) {
       ASSERT_TRUE(made.has_value()) << made.error().message;
       for (int i = 0; i < 12; i++) {
         const auto ids = probe_.walk(*made, random, 600);
-        if (!ids || has_huge_number(probe_.text_of(*ids))) continue;
+        if (!ids) continue;
         complete++;
         const std::string reply = probe_.text_of(*ids);
         for (const bool are_constrained : {false, true}) {

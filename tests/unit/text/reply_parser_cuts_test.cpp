@@ -117,6 +117,56 @@ TEST(ReplyCuts, OtherMarksStayText) {
   }
 }
 
+// ---- replies that may be calls only
+
+TEST(ReplyCuts, WhereOnlyCallsMayComeNothingIsText) {
+  using enum ReplyFormat;
+  struct Case {
+    ReplyFormat format;
+    std::string reply;  // two calls, spelled as the grammars let them through
+    std::string thoughts = {};
+  };
+  const std::string hermes_call =
+      "<tool_call>\n{\"name\": \"get\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  const std::string muse_call = " to=get<|message|>" + closings()[6].call + closings()[6].close;
+  const std::string next = "<|eom|><|start|>assistant";
+  const std::vector<Case> cases = {
+      {hermes, hermes_call + "\n" + hermes_call},
+      {hermes, "<think>\nhm\n</think>\n\n" + hermes_call + "\n" + hermes_call, "hm"},
+      {llama3, closings()[2].call + "; " + closings()[2].call},
+      {llama3, "<|python_tag|>" + closings()[2].call + "; " + closings()[2].call},
+      {llama4, closings()[3].call + closings()[3].call},
+      {llama4, "[get(a=1), get(a=1)]"},
+      {llama4, "<|python_start|>[get(a=1), get(a=1)]<|python_end|>"},
+      {gemma4, closings()[5].call + "<tool_call|>" + closings()[5].call + "<tool_call|>"},
+      {muse, muse_call + next + muse_call},
+      {muse, " to=self<|message|>hm" + next + muse_call + next + muse_call, "hm"},
+  };
+  for (const Case& one : cases) {
+    ReplyParserOptions options = tools(true);
+    options.has_only_calls = true;
+    EXPECT_EQ(read(one.format, one.reply, options),
+              (WholeReply{.reasoning = one.thoughts, .calls = {kGet, kGet}}))
+        << one.reply;
+    for (std::size_t cut = 0; cut < one.reply.size(); cut++) {
+      const std::string text = one.reply.substr(0, cut);
+      const WholeReply reply = read(one.format, text, options);
+      EXPECT_EQ(reply.content, "") << text;
+      for (const WholeReply::Call& call : reply.calls) {
+        EXPECT_EQ(call.name, "get") << text;
+        EXPECT_TRUE(kGet.arguments.starts_with(call.arguments)) << text;
+      }
+      // The marks that are special tokens come as such, or not at all.
+      const std::vector<std::string_view> marks = {
+          "<tool_call>",    "</tool_call>", "<|python_tag|>", "<|python_start|>",
+          "<|python_end|>", "<|tool_call>", "<tool_call|>",   "<|message|>",
+          "<|eom|>",        "<|start|>",    "<think>",        "</think>"};
+      const auto pieces = reprise::testing::with_specials(text, marks);
+      EXPECT_EQ(read_reply(one.format, options, pieces).content, "") << text;
+    }
+  }
+}
+
 // ---- replies that go on with a text
 
 TEST(ReplyCuts, InsideATextEverythingIsText) {

@@ -102,7 +102,8 @@ class ReplyProperties : public ::testing::Test {
     return {.has_tools = below(4) != 0,
             .in_reasoning = below(5) == 0,
             .tool_names = {"get"},
-            .calls_are_constrained = below(3) == 0};
+            .calls_are_constrained = below(3) == 0,
+            .has_only_calls = below(5) == 0};
   }
 
   static std::string show(const std::vector<ReplyPiece>& pieces) {
@@ -203,6 +204,7 @@ TEST_F(ReplyProperties, TextIsNotLost) {
     for (const ReplyPiece& piece : random_reply()) text += piece.text;
     ReplyParserOptions options = random_options();
     options.in_reasoning = false;
+    options.has_only_calls = false;
     const WholeReply reply = read_reply(format, options, {{.text = text}});
     if (!reply.calls.empty() || text.find("<think>") != std::string::npos) continue;
     ASSERT_EQ(reply.content, text);

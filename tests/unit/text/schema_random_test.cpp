@@ -161,7 +161,7 @@ class SchemaRandom : public testing::Test {
     int judged = 0;
     for (int i = 0; i < walks; i++) {
       const auto ids = probe_.walk(*lark, random, 160);
-      if (!ids || has_huge_number(probe_.text_of(*ids))) continue;
+      if (!ids) continue;
       const std::string reply = probe_.text_of(*ids);
       const auto value = parse_json(reply);
       if (!value) {  // an open object may have a name twice
