@@ -12,6 +12,11 @@
 #include "base/log.h"
 
 namespace reprise {
+bool is_key(std::string_view text) {
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char letter) { return letter > ' ' && letter < 0x7F; });
+}
+
 namespace {
 
 constexpr std::uint64_t kFileBytesMax = std::uint64_t{1} << 20;
@@ -65,11 +70,6 @@ bool is_name(std::string_view text) {
                                      (letter >= '0' && letter <= '9');
            return alphanumeric || std::string_view("._-@").find(letter) != std::string_view::npos;
          });
-}
-
-// What an Authorization header can carry.
-bool is_key(std::string_view text) {
-  return std::ranges::all_of(text, [](char letter) { return letter > ' ' && letter < 0x7F; });
 }
 
 void warn_when_open(const std::filesystem::path& file) {

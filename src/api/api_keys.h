@@ -17,6 +17,9 @@ struct ApiKey {
   bool is_admin = true;
 };
 
+// What a key may be: something that an Authorization header can carry.
+bool is_key(std::string_view text);
+
 class ApiKeys {
  public:
   ApiKeys() = default;  // no keys: nobody needs one

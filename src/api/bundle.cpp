@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -10,6 +11,7 @@
 
 #include "api/folder_vocabulary.h"
 #include "api/gguf_vocabulary.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "model/gguf.h"
 #include "model/settings.h"
@@ -160,6 +162,27 @@ Result<Bundle> Bundle::load(const std::filesystem::path& path, ThreadPool& pool,
   }
   bundle.add_text_tools(std::move(template_source));
   return bundle;
+}
+
+std::string Bundle::fingerprint(kernels::KvType kv_type) const {
+  std::string identity =
+      fmt::format("model {}\nkv {}\nbos {}\ntemplate {}\n", model_->fingerprint(),
+                  std::to_underlying(kv_type), add_bos_, chat_template_source_.size());
+  identity += chat_template_source_;
+  const auto add_ids = [&identity](std::string_view name, const std::vector<TokenId>& ids) {
+    identity += fmt::format("\n{}", name);
+    for (const TokenId id : ids) identity += fmt::format(" {}", id);
+  };
+  add_ids("stop", stop_ids_);
+  add_ids("suppressed", model_->config().suppressed);
+  const std::size_t tokens = tokenizer_->size();
+  identity += fmt::format("\ntokens {}\n", tokens);
+  for (std::size_t id = 0; id < tokens; id++) {
+    const std::string_view text = tokenizer_->token_bytes(static_cast<TokenId>(id));
+    identity += fmt::format("{} ", text.size());
+    identity += text;
+  }
+  return content_hash(std::as_bytes(std::span(identity)));
 }
 
 void Bundle::add_text_tools(std::string template_source) {

@@ -32,6 +32,10 @@ class Bundle {
   bool has_chat_template() const { return prompts_->has_chat_template(); }
   const std::vector<TokenId>& stop_ids() const { return stop_ids_; }  // end-of-sequence tokens
 
+  // Of all that a reply depends on besides its request: the model's fingerprint, how keys and
+  // values are kept, vocabulary, stop and suppressed tokens, chat template. Hexadecimal digits.
+  std::string fingerprint(kernels::KvType kv_type) const;
+
   const std::string& chat_template_source() const { return chat_template_source_; }
   const ReplyStyle& reply_style() const { return reply_style_; }  // of chats
   // Any thread may use both.

@@ -6,10 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <random>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 
 #include "api/bundle.h"
 #include "api/choice_sink.h"
+#include "api/ignored_fields.h"
 #include "api/live_requests.h"
 #include "api/llama_format.h"
 #include "api/prepare.h"
@@ -28,23 +27,12 @@
 #include "api/task_queue.h"
 #include "api/text_answers.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "engine/engine.h"
 
 namespace reprise {
 namespace {
 
-constexpr std::size_t kUnknownNamesMax = 1000;  // that the log mentions, once each
-
 using Clock = std::chrono::steady_clock;
-
-// Member names come from the client: only plain ones are repeated in the log.
-std::string loggable_name(const std::string& name) {
-  const bool is_plain = name.size() <= 64 && std::ranges::all_of(name, [](char letter) {
-                          return letter > ' ' && letter < 0x7F;
-                        });
-  return is_plain ? name : fmt::format("(a name of {} bytes)", name.size());
-}
 
 std::int64_t milliseconds_since(Clock::time_point then) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count();
@@ -84,7 +72,9 @@ struct Job {
 struct GenerationDesk::State {
   explicit State(const DeskContext& the_context)
       : context(the_context),
-        fingerprint(system_fingerprint(context.bundle.model().fingerprint())),
+        fingerprint(
+            system_fingerprint(context.bundle.fingerprint(context.engine.options().kv_type))),
+        ignored(context.limits),
         live(context.engine),
         queue(context.limits.waiting_bodies_max, bytes_max()),
         grammar_queue(context.limits.waiting_bodies_max, bytes_max()) {}
@@ -100,20 +90,18 @@ struct GenerationDesk::State {
   ApiStatus start_response(const Job& job);
   ApiStatus submit(const Job& job, PreparedGeneration prepared, std::string id, std::size_t prompts,
                    std::unique_ptr<ReplyWriter> writer);
-  void log_unknown(const std::vector<std::string>& names);
-  void log_left_out(const std::vector<std::string>& types);
 
   PrepareContext prepare_context(const Job& job) const;
   ReplyPlan reply_plan(const PreparedGeneration& prepared, std::string_view prefix);
-  ReplyOutlet outlet(const Job& job) const {
-    return {job.channel, context.sender.common_headers(), context.metrics, job.endpoint};
+  ReplyOutlet outlet(const Job& job, const GenerationFields& fields) const {
+    HeaderList headers = context.sender.common_headers();
+    for (auto& header : ignored_header(fields.unknown)) headers.push_back(std::move(header));
+    return {job.channel, std::move(headers), context.metrics, job.endpoint};
   }
 
   const DeskContext context;
   const std::string fingerprint;
-  std::mutex names_mutex;
-  std::set<std::string> unknown_names;   // guarded by names_mutex
-  std::set<std::string> left_out_types;  // guarded by names_mutex
+  IgnoredFields ignored;
   LiveRequests live;
   // Last: their threads use the others. Requests with grammars have a thread of their own, so that
   // plain ones do not wait for a schema.
@@ -127,14 +115,17 @@ void GenerationDesk::State::answer(const Job& job) {
   };
   const auto send_text = [&](ApiResult<TextAnswer> text) {
     if (!text) return send(std::unexpected(text.error()));
-    log_unknown(text->unknown);
-    send(std::move(text->body));
+    ignored.log(job.endpoint, text->unknown);
+    context.sender.send_json(job.endpoint, *job.channel, 200, std::move(text->body),
+                             ignored_header(text->unknown));
   };
   switch (job.endpoint) {
     case Endpoint::tokenize:
       return send_text(tokenize_body(prepare_context(job), job.body));
     case Endpoint::detokenize:
       return send_text(detokenize_body(prepare_context(job), job.body));
+    case Endpoint::response_tokens:
+      return send_text(response_tokens_body(prepare_context(job), job.body, context.responses));
     case Endpoint::apply_template:
       return send_text(apply_template_body(prepare_context(job), job.body));
     default:
@@ -165,8 +156,9 @@ ApiStatus GenerationDesk::State::start_chat(const Job& job) {
   ReplyPlan plan = reply_plan(prepared, "chatcmpl");
   std::string id = plan.identity.id;
   const auto make = prepared.fields.stream ? make_chat_stream : make_chat_whole;
-  return submit(job, std::move(prepared), std::move(id), 1,
-                make(std::move(plan), outlet(job), context.bundle.tokenizer()));
+  std::unique_ptr<ReplyWriter> writer =
+      make(std::move(plan), outlet(job, prepared.fields), context.bundle.tokenizer());
+  return submit(job, std::move(prepared), std::move(id), 1, std::move(writer));
 }
 
 ApiStatus GenerationDesk::State::start_completion(const Job& job) {
@@ -187,8 +179,9 @@ ApiStatus GenerationDesk::State::start_completion(const Job& job) {
   const bool stream = prepared.fields.stream;
   const auto make = is_llama ? (stream ? make_llama_stream : make_llama_whole)
                              : (stream ? make_completion_stream : make_completion_whole);
-  return submit(job, std::move(prepared), std::move(id), prompts,
-                make(std::move(plan), outlet(job), context.bundle.tokenizer()));
+  std::unique_ptr<ReplyWriter> writer =
+      make(std::move(plan), outlet(job, prepared.fields), context.bundle.tokenizer());
+  return submit(job, std::move(prepared), std::move(id), prompts, std::move(writer));
 }
 
 ApiStatus GenerationDesk::State::start_response(const Job& job) {
@@ -197,9 +190,10 @@ ApiStatus GenerationDesk::State::start_response(const Job& job) {
   ResponseIdentity identity{random_digits(), context.options.model_alias,
                             unix_milliseconds() / 1000};
   std::string id = "resp_" + identity.digits;
-  return submit(job, std::move(prepared.generation), std::move(id), 1,
-                make_response_writer(std::move(prepared.plan), std::move(identity),
-                                     context.bundle.tokenizer(), context.responses, outlet(job)));
+  std::unique_ptr<ReplyWriter> writer = make_response_writer(
+      std::move(prepared.plan), std::move(identity), context.bundle.tokenizer(), context.responses,
+      outlet(job, prepared.generation.fields));
+  return submit(job, std::move(prepared.generation), std::move(id), 1, std::move(writer));
 }
 
 ReplyPlan GenerationDesk::State::reply_plan(const PreparedGeneration& prepared,
@@ -226,8 +220,8 @@ ApiStatus GenerationDesk::State::submit(const Job& job, PreparedGeneration prepa
                                         std::size_t prompts, std::unique_ptr<ReplyWriter> writer) {
   const GenerationFields& fields = prepared.fields;
   std::vector<GenerationRequest>& generations = prepared.generations;
-  log_unknown(fields.unknown);
-  log_left_out(fields.tools_left_out);
+  ignored.log(job.endpoint, fields.unknown);
+  ignored.log_tools(fields.tools_left_out);
   const std::int64_t timeout_ms = generations.front().timeout_ms;
   const std::int64_t elapsed_ms = milliseconds_since(job.accepted_at);
   if (timeout_ms > 0 && elapsed_ms >= timeout_ms)
@@ -267,24 +261,6 @@ ApiStatus GenerationDesk::State::submit(const Job& job, PreparedGeneration prepa
     for (const RequestId each : ids) engine->cancel(each);
   });
   return {};
-}
-
-void GenerationDesk::State::log_unknown(const std::vector<std::string>& names) {
-  const std::lock_guard lock(names_mutex);
-  for (const std::string& name : names) {
-    if (unknown_names.size() >= kUnknownNamesMax) return;
-    const std::string plain = loggable_name(name);
-    if (unknown_names.insert(plain).second)
-      spdlog::info("unknown request field {}: ignored", plain);
-  }
-}
-
-void GenerationDesk::State::log_left_out(const std::vector<std::string>& types) {
-  const std::lock_guard lock(names_mutex);
-  for (const std::string& type : types) {
-    if (left_out_types.insert(type).second)
-      spdlog::info("tool of type {}: left out, nothing runs it here", type);
-  }
 }
 
 GenerationDesk::GenerationDesk(const DeskContext& context)

@@ -19,7 +19,7 @@
 
 namespace reprise {
 
-// What all generating endpoints read. null counts as absent everywhere.
+// What all generating endpoints read. A member that is null counts as absent.
 struct GenerationFields {
   std::string model;
   std::optional<Position> max_tokens;
@@ -47,8 +47,8 @@ struct GenerationFields {
 };
 
 // What "reasoning_effort" may say.
-inline constexpr std::array<std::string_view, 6> kReasoningEfforts = {"none",   "minimal", "low",
-                                                                      "medium", "high",    "xhigh"};
+inline constexpr std::array<std::string_view, 7> kReasoningEfforts = {
+    "none", "minimal", "low", "medium", "high", "xhigh", "max"};
 
 // The functions that a reply may call.
 struct Tools {
@@ -76,7 +76,8 @@ struct ChatRequest {
   JsonObject template_variables;               // "chat_template_kwargs"
   std::string reasoning_effort;                // a word of kReasoningEfforts; empty: not given
   std::optional<bool> adds_generation_prompt;  // "add_generation_prompt"; absent: as it must be
-  bool continues = false;                      // "continue_final_message"
+  bool continues = false;                      // "continue_final_message", or a message's prefix
+  std::string prefix;  // where the last message has "prefix": "messages[2].prefix"; else empty
   ParamNames names;
 };
 

@@ -28,11 +28,11 @@ ApiResult<GenerationFields> parse_generation_fields(FieldReader& reader, const L
 void add_generation_schema(JsonObject& object_schema, const Limits& limits);
 
 // What a chat's prompt is made of besides its messages: tools, tool_choice, reasoning_effort,
-// chat_template_kwargs, add_generation_prompt, continue_final_message.
+// reasoning, chat_template_kwargs, add_generation_prompt, continue_final_message.
 std::span<const Field<ChatRequest>> chat_prompt_fields();
-// Whether the last message can be gone on with where the request says so; after all fields.
-// Errors: invalid_value.
-ApiStatus check_continued(const ChatRequest& request);
+// Whether the last message can be gone on with where the request, or that message's prefix, says
+// so; after all fields. Errors: invalid_value.
+ApiStatus settle_continued(ChatRequest& request);
 
 // Refuses parameters that would change the answer and that nobody has read from `reader`, unless
 // their value asks for nothing; what is unknown after that goes into `unknown`.
@@ -40,6 +40,17 @@ ApiStatus finish_fields(FieldReader& reader, std::vector<std::string>& unknown);
 
 // min_tokens beside max_tokens; for requests that have read both.
 ApiStatus check_token_counts(const GenerationFields& fields);
+
+// The most tokens that a reply may have: 1 or more; -1, as other servers have it: no number, what
+// fits. Errors: 0 and all else.
+ApiResult<std::optional<Position>> read_length(const FieldPlace& place, const JsonValue& value);
+inline constexpr std::string_view kLengthSchema =
+    R"({"anyOf":[{"type":"integer","minimum":1,"maximum":2147483647},{"const":-1}]})";
+
+// {"effort": "low"}, as the Responses API and others have it: the effort; empty: not given.
+// Errors: a word that is none; unsupported_parameter for other ways to say how much is thought.
+ApiResult<std::string> parse_reasoning_effort(const FieldPlace& place, const JsonValue& value);
+JsonObject reasoning_schema(const Limits& limits);
 
 // A list of token ids: 0 to the largest integer of 32 bits; the vocabulary is not known here.
 ApiResult<std::vector<TokenId>> parse_token_ids(const FieldPlace& place, const JsonValue& value,
@@ -49,18 +60,28 @@ JsonObject token_ids_schema();
 // ---- messages
 
 // "messages" of an OpenAI request: at least one. The tool messages' names are filled in from the
-// calls that they answer. Errors: 400 with the path of what is wrong.
-ApiResult<std::vector<ChatMessage>> parse_messages(const FieldPlace& place, const JsonValue& value);
+// calls that they answer; `prefix` becomes the place of the last message's "prefix" where that is
+// true. Errors: 400 with the path of what is wrong.
+ApiResult<std::vector<ChatMessage>> parse_messages(const FieldPlace& place, const JsonValue& value,
+                                                   std::string& prefix);
 JsonObject messages_schema(const Limits& limits);
 
 // A type of part that has text, and the member that holds it: {"text", "text"}.
 struct TextPart {
   std::string_view type, member;
 };
-// A string, or a list of such parts, whose texts are joined by line feeds as other servers do.
-// Errors: unsupported_parameter for other types.
+// One part: the index of its kind among `kinds`, and its text.
+struct ReadPart {
+  std::size_t kind = 0;
+  std::string text;
+};
+// {"type": TYPE, MEMBER: "..."}. Errors: unsupported_parameter for other types.
+ApiResult<ReadPart> parse_part(const FieldPlace& place, const JsonValue& value,
+                               std::span<const TextPart> kinds);
+// A string, or a list of at least `least` such parts, whose texts are joined by line feeds as other
+// servers do. Errors: as parse_part.
 ApiResult<std::string> parse_text_content(const FieldPlace& place, const JsonValue& value,
-                                          std::span<const TextPart> parts);
+                                          std::span<const TextPart> kinds, std::size_t least);
 
 // ---- tools and formats
 

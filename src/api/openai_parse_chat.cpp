@@ -11,7 +11,7 @@ namespace {
 
 ApiStatus parse_chat_messages(const FieldPlace& place, const JsonValue& value,
                               ChatRequest& request) {
-  TRY_ASSIGN(request.messages, parse_messages(place, value));
+  TRY_ASSIGN(request.messages, parse_messages(place, value, request.prefix));
   return {};
 }
 
@@ -32,6 +32,24 @@ ApiStatus parse_format(const FieldPlace& place, const JsonValue& value, ChatRequ
   TRY_ASSIGN(request.schema, parse_reply_format(place, value, Nesting::nested));
   const bool is_beside_type = text_of(value.get_object().at("type")) == "json_object";
   if (is_beside_type) request.names.schema = "response_format.schema";
+  return {};
+}
+
+// After reasoning_effort.
+ApiStatus parse_reasoning(const FieldPlace& place, const JsonValue& value, ChatRequest& request) {
+  TRY_ASSIGN(std::string effort, parse_reasoning_effort(place, value));
+  std::string& before = request.reasoning_effort;
+  if (!before.empty() && !effort.empty() && before != effort) {
+    return wrong_value(place.member("effort").param,
+                       "got another value than reasoning_effort, expected the same");
+  }
+  if (!effort.empty()) before = std::move(effort);
+  return {};
+}
+
+ApiStatus parse_max_tokens(const FieldPlace& place, const JsonValue& value,
+                           GenerationFields& fields) {
+  TRY_ASSIGN(fields.max_tokens, read_length(place, value));
   return {};
 }
 
@@ -65,6 +83,8 @@ constexpr std::array kPromptFields = {
     word_field<&ChatRequest::reasoning_effort>(
         "reasoning_effort", kReasoningEfforts, "",
         "How much is thought before the answer, where the model's template knows it."),
+    composite_field<ChatRequest, parse_reasoning>("reasoning", reasoning_schema,
+                                                  "Its effort is reasoning_effort."),
     composite_field<ChatRequest, parse_variables>("chat_template_kwargs", R"({"type":"object"})",
                                                   "Variables of the model's chat template."),
     boolean_field<&ChatRequest::adds_generation_prompt>(
@@ -85,8 +105,8 @@ constexpr std::array kReplyFields = {
 };
 
 constexpr std::array kLengthFields = {
-    integer_field<&GenerationFields::max_tokens>("max_tokens", 1, kIntegerMax, "",
-                                                 "Absent: what is left of the context length.")
+    composite_field<GenerationFields, parse_max_tokens>(
+        "max_tokens", kLengthSchema, "Absent and -1: what is left of the context length.")
         .also("max_completion_tokens"),
 };
 
@@ -113,8 +133,9 @@ ApiStatus parse_logprobs(FieldReader& reader, GenerationFields& fields, const Li
   return {};
 }
 
-ApiStatus not_continued(std::string_view why) {
-  return wrong_value("continue_final_message", fmt::format("got true, {}", why));
+ApiStatus not_continued(const ChatRequest& request, std::string_view why) {
+  return wrong_value(request.prefix.empty() ? "continue_final_message" : request.prefix,
+                     fmt::format("got true, {}", why));
 }
 
 }  // namespace
@@ -123,7 +144,8 @@ std::span<const Field<ChatRequest>> chat_prompt_fields() {
   return kPromptFields;
 }
 
-ApiStatus check_continued(const ChatRequest& request) {
+ApiStatus settle_continued(ChatRequest& request) {
+  if (!request.prefix.empty()) request.continues = true;
   if (!request.continues) return {};
   if (request.adds_generation_prompt.value_or(false)) {
     return wrong_value("add_generation_prompt",
@@ -132,13 +154,13 @@ ApiStatus check_continued(const ChatRequest& request) {
   const ChatMessage& last = request.messages.back();
   if (last.role != "assistant") {
     return not_continued(
-        fmt::format("but the last message's role is {}, expected assistant", last.role));
+        request, fmt::format("but the last message's role is {}, expected assistant", last.role));
   }
   if (!last.tool_calls.empty()) {
-    return not_continued("but the last message has tool_calls, expected text only");
+    return not_continued(request, "but the last message has tool_calls, expected text only");
   }
   if (last.content.find_first_not_of(" \n\r\t") == std::string::npos) {
-    return not_continued("but the last message has no text to go on with");
+    return not_continued(request, "but the last message has no text to go on with");
   }
   if (request.tools.choice == ToolChoice::required) {
     return wrong_value("tool_choice",
@@ -172,7 +194,7 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body, const Limits& l
   TRY(read_fields(reader, kPromptFields, limits, fields.unknown, request));
   TRY(read_fields(reader, kReplyFields, limits, fields.unknown, request));
   TRY(finish_fields(reader, fields.unknown));
-  TRY(check_continued(request));
+  TRY(settle_continued(request));
   return request;
 }
 

@@ -84,10 +84,20 @@ constexpr std::array kRequestFields = {
     ignored_field<CompletionRequest>("parallel_tool_calls", "Accepted, without effect."),
 };
 
+ApiStatus parse_max_tokens(const FieldPlace& place, const JsonValue& value,
+                           GenerationFields& fields) {
+  if (value.is_number() && integral(value) == 0) {
+    fields.max_tokens = 0;
+    return {};
+  }
+  TRY_ASSIGN(fields.max_tokens, read_length(place, value));
+  return {};
+}
+
 constexpr std::array kReplyFields = {
-    integer_field<&GenerationFields::max_tokens>(
-        "max_tokens", 0, kIntegerMax, "",
-        "Absent: what is left of the context length. 0: only with echo.")
+    composite_field<GenerationFields, parse_max_tokens>(
+        "max_tokens", R"({"type":"integer","minimum":-1,"maximum":2147483647})",
+        "Absent and -1: what is left of the context length. 0: only with echo.")
         .also("max_completion_tokens"),
     integer_field<&GenerationFields::top_logprobs>(
         "logprobs", 0, &Limits::completion_logprobs_max, "",
@@ -125,19 +135,12 @@ struct LlamaDraft {
 };
 
 ApiStatus parse_n_predict(const FieldPlace& place, const JsonValue& value, LlamaDraft& draft) {
-  TRY_ASSIGN(const std::int64_t count, read_integer(place.param, value, -1, kIntegerMax));
-  if (count == 0) {
-    return wrong_value(place.param, fmt::format("got 0, expected -1 or 1 to {}", kIntegerMax));
-  }
-  if (count > 0) draft.max_tokens = static_cast<Position>(count);
+  TRY_ASSIGN(draft.max_tokens, read_length(place, value));
   return {};
 }
 
-constexpr std::string_view kPredictSchema =
-    R"({"anyOf":[{"type":"integer","minimum":1,"maximum":2147483647},{"const":-1}]})";
-
 constexpr std::array kLlamaFields = {
-    composite_field<LlamaDraft, parse_n_predict>("n_predict", kPredictSchema,
+    composite_field<LlamaDraft, parse_n_predict>("n_predict", kLengthSchema,
                                                  "Tokens of the reply; absent and -1: what fits.")
         .also("max_tokens"),
     integer_field<&LlamaDraft::n_probs>("n_probs", 0, &Limits::chat_top_logprobs_max, "0",

@@ -15,34 +15,20 @@ struct Draft {
   ChatMessage message;
   std::optional<std::string> content;
   std::string refusal;
+  bool prefix = false;
 };
 
 // ---- content
-
-ApiResult<std::string> parse_part(const FieldPlace& place, const JsonValue& value,
-                                  std::span<const TextPart> parts) {
-  if (!value.is_object()) return wrong_type(place.param, "an object", value);
-  FieldReader reader(value.get_object(), place.param + ".");
-  const JsonValue* type = reader.find("type");
-  if (!type) return missing(reader.path("type"));
-  if (!type->is_string()) return wrong_type(reader.path("type"), "a string", *type);
-  const auto part = std::find_if(parts.begin(), parts.end(), [&](const TextPart& candidate) {
-    return candidate.type == text_of(*type);
-  });
-  if (part == parts.end()) {
-    return unsupported(reader.path("type"), fmt::format("got \"{}\", expected \"{}\"",
-                                                        clipped(text_of(*type)), parts[0].type));
-  }
-  const JsonValue* text = reader.find(part->member);
-  if (!text) return missing(reader.path(part->member));
-  return read_text(reader.path(part->member), *text, 0, std::string::npos);
-}
 
 ApiStatus parse_content(const FieldPlace& place, const JsonValue& value, Draft& draft) {
   static constexpr std::array kParts = {TextPart{"text", "text"}, TextPart{"refusal", "refusal"}};
   const std::span<const TextPart> parts(kParts);
   const bool is_assistant = draft.message.role == "assistant";
-  TRY_ASSIGN(draft.content, parse_text_content(place, value, parts.first(is_assistant ? 2 : 1)));
+  const bool has_none = value.is_array() && value.get_array().empty();
+  if (is_assistant && has_none) return {};  // as null
+  const std::size_t least = draft.message.role == "tool" ? 0 : 1;
+  TRY_ASSIGN(draft.content,
+             parse_text_content(place, value, parts.first(is_assistant ? 2 : 1), least));
   return {};
 }
 
@@ -127,7 +113,7 @@ ApiStatus refuse_extra(const FieldPlace& place, const JsonValue& value, Draft&) 
 
 JsonObject content_schema(const Limits& limits) {
   JsonValue schema = own_json(R"({"anyOf":[{"type":"string"},
-    {"type":"array","minItems":1,"items":{"anyOf":[
+    {"type":"array","items":{"anyOf":[
       {"type":"object","required":["type","text"],
        "properties":{"type":{"const":"text"},"text":{"type":"string"}}},
       {"type":"object","required":["type","refusal"],
@@ -139,11 +125,12 @@ JsonObject content_schema(const Limits& limits) {
 // What check_role says, in a schema's words.
 constexpr std::string_view kRoleRules = R"([
   {"required":["content"],"properties":{"role":{"enum":["system","developer","user"]},
-    "content":{"type":["string","array"],"items":{"properties":{"type":{"const":"text"}}}},
+    "content":{"type":["string","array"],"minItems":1,
+      "items":{"properties":{"type":{"const":"text"}}}},
     "refusal":{"maxLength":0},"tool_calls":{"maxItems":0},"reasoning_content":{"maxLength":0},
-    "reasoning":{"maxLength":0},"tool_call_id":{"maxLength":0}}},
+    "reasoning":{"maxLength":0},"tool_call_id":{"maxLength":0},"prefix":{"enum":[false,null]}}},
   {"properties":{"role":{"const":"assistant"},"tool_call_id":{"maxLength":0}},"anyOf":[
-    {"required":["content"],"properties":{"content":{"type":["string","array"]}}},
+    {"required":["content"],"properties":{"content":{"type":["string","array"],"minItems":1}}},
     {"required":["tool_calls"],"properties":{"tool_calls":{"type":"array","minItems":1}}},
     {"required":["refusal"],"properties":{"refusal":{"type":"string","minLength":1}}},
     {"required":["reasoning"],"properties":{"reasoning":{"type":"string","minLength":1}}},
@@ -152,7 +139,8 @@ constexpr std::string_view kRoleRules = R"([
   {"required":["content","tool_call_id"],"properties":{"role":{"const":"tool"},
     "content":{"type":["string","array"],"items":{"properties":{"type":{"const":"text"}}}},
     "refusal":{"maxLength":0},"tool_calls":{"maxItems":0},"reasoning_content":{"maxLength":0},
-    "reasoning":{"maxLength":0},"tool_call_id":{"type":"string","minLength":1}}}
+    "reasoning":{"maxLength":0},"tool_call_id":{"type":"string","minLength":1},
+    "prefix":{"enum":[false,null]}}}
 ])";
 constexpr std::string_view kNoneSchema = R"({"type":"array","maxItems":0})";
 constexpr std::string_view kRoleSchema =
@@ -162,9 +150,11 @@ constexpr std::array kDraftFields = {
     composite_field<Draft, parse_role>("role", kRoleSchema, "developer is system.").needed(),
     composite_field<Draft, parse_content>(
         "content", content_schema,
-        "A text or its parts; only an assistant that called tools may have none."),
+        "A text or its parts; only an assistant that called tools, and a tool, may have none."),
     text_field<&Draft::refusal>("refusal", 0, kIntegerMax, "An assistant's, instead of content."),
     composite_field<Draft, parse_calls>("tool_calls", calls_schema, "Of an assistant."),
+    boolean_field<&Draft::prefix>("prefix", "false",
+                                  "true, of the last message only: as continue_final_message."),
     composite_field<Draft, refuse_extra>("function_call", kNoneSchema, "Not supported."),
     composite_field<Draft, refuse_extra>("audio", kNoneSchema, "Not supported."),
 };
@@ -205,7 +195,7 @@ ApiStatus check_role(const FieldPlace& place, const Draft& draft) {
   return {};
 }
 
-ApiResult<ChatMessage> parse_message(const FieldPlace& place, const JsonValue& value) {
+ApiResult<Draft> parse_message(const FieldPlace& place, const JsonValue& value) {
   if (!value.is_object()) return wrong_type(place.param, "an object", value);
   FieldReader reader(value.get_object(), place.param + ".");
   Draft draft;
@@ -214,7 +204,13 @@ ApiResult<ChatMessage> parse_message(const FieldPlace& place, const JsonValue& v
   TRY(check_role(place, draft));
   add_unknown(reader, *place.unknown);
   draft.message.content = draft.content.value_or(draft.refusal);
-  return std::move(draft.message);
+  return draft;
+}
+
+// DeepSeek's and Mistral's word for going on with a message.
+std::unexpected<ApiError> not_last(std::string param) {
+  return wrong_value(std::move(param),
+                     "got true, only allowed in the last message, the assistant's");
 }
 
 // The newest call of each id, and the function that it called.
@@ -234,28 +230,16 @@ ApiStatus name_answer(const FieldPlace& place, const Calls& earlier, ChatMessage
 
 }  // namespace
 
-ApiResult<std::string> parse_text_content(const FieldPlace& place, const JsonValue& value,
-                                          std::span<const TextPart> parts) {
-  if (value.is_string()) return std::string(text_of(value));
-  if (!value.is_array()) return wrong_type(place.param, "a string or a list of parts", value);
-  std::string content;
-  bool is_first = true;
-  const auto add = [&](const FieldPlace& at, const JsonValue& item) -> ApiStatus {
-    TRY_ASSIGN(const std::string text, parse_part(at, item, parts));
-    if (!std::exchange(is_first, false)) content += '\n';
-    content += text;
-    return {};
-  };
-  TRY(read_list(place, value, "parts", 1, place.limits->content_parts_max, add));
-  return content;
-}
-
-ApiResult<std::vector<ChatMessage>> parse_messages(const FieldPlace& place,
-                                                   const JsonValue& value) {
+ApiResult<std::vector<ChatMessage>> parse_messages(const FieldPlace& place, const JsonValue& value,
+                                                   std::string& prefix) {
   std::vector<ChatMessage> messages;
   Calls calls;
   const auto add = [&](const FieldPlace& at, const JsonValue& item) -> ApiStatus {
-    TRY_ASSIGN(ChatMessage message, parse_message(at, item));
+    if (!prefix.empty()) return not_last(std::move(prefix));
+    TRY_ASSIGN(Draft draft, parse_message(at, item));
+    ChatMessage& message = draft.message;
+    if (draft.prefix) prefix = at.member("prefix").param;
+    if (draft.prefix && message.role != "assistant") return not_last(std::move(prefix));
     if (message.role == "tool") TRY(name_answer(at, calls, message));
     for (const ToolCall& call : message.tool_calls) calls[call.id] = call.name;
     messages.push_back(std::move(message));

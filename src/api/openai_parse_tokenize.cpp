@@ -12,11 +12,12 @@ struct TokenizeDraft {
   TokenizeRequest request;
   std::optional<std::string> content;
   std::optional<std::vector<ChatMessage>> messages;
+  std::string prefix;  // as ChatRequest's
 };
 
 ApiStatus parse_tokenize_messages(const FieldPlace& place, const JsonValue& value,
                                   TokenizeDraft& draft) {
-  TRY_ASSIGN(draft.messages, parse_messages(place, value));
+  TRY_ASSIGN(draft.messages, parse_messages(place, value, draft.prefix));
   return {};
 }
 
@@ -92,7 +93,8 @@ ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body, const L
   request.content = std::move(draft.content).value_or("");
   if (draft.messages) {
     chat.messages = std::move(*draft.messages);
-    TRY(check_continued(chat));
+    chat.prefix = std::move(draft.prefix);
+    TRY(settle_continued(chat));
     request.chat = std::move(chat);
   }
   return std::move(request);

@@ -26,6 +26,9 @@ constexpr std::array kRoutes = {
                      "ResponseRequest", "Response", "ResponseEvent"},
     RouteDescription{"POST", "/responses", "/v1/responses.", "ResponseRequest", "Response",
                      "ResponseEvent"},
+    RouteDescription{"POST", "/v1/responses/input_tokens",
+                     "How many tokens the prompt of such a request has.", "ResponseRequest",
+                     "InputTokens"},
     RouteDescription{"GET", "/v1/responses/{id}", "A kept response.", {}, "Response"},
     RouteDescription{
         "DELETE", "/v1/responses/{id}", "Forgets a kept response.", {}, "DeletedResponse"},
@@ -50,6 +53,7 @@ constexpr std::array kRoutes = {
                      "DetokenizedText"},
     RouteDescription{"POST", "/apply-template", "The prompt that messages become.",
                      "ChatCompletionRequest", "Prompt"},
+    RouteDescription{"GET", "/", "What this is, and where to go on.", {}, "Root", {}, false},
     RouteDescription{"GET", "/health", "Whether requests are taken.", {}, "Health", {}, false},
     RouteDescription{"GET", "/v1/health", "/health.", {}, "Health", {}, false},
     RouteDescription{"GET",
@@ -194,9 +198,10 @@ std::string openapi_document(std::span<const RouteDescription> routes, const Lim
       {"info", JsonObject{{"title", "reprise"},
                           {"version", version},
                           {"description",
-                           "null counts as absent in every request; unknown fields "
-                           "are ignored. A key is needed where the server has "
-                           "keys."}}},
+                           "A member that is null counts as absent, but not inside schemas "
+                           "and chat_template_kwargs; unknown fields are ignored and named in "
+                           "the header x-reprise-ignored. A key is needed where the server "
+                           "has keys."}}},
       {"paths", paths_of(routes)},
       {"security", JsonArray{JsonObject{{"key", JsonArray()}}, JsonObject()}},
       {"components", JsonObject{{"securitySchemes", JsonObject{{"key", bearer}}},

@@ -75,6 +75,8 @@ constexpr std::string_view kOpenAiReplies = R"({
   "previous_response_id":{"type":["string","null"]},"usage":{"type":["object","null"]}}},
 "ResponseEvent":{"type":"object","required":["type","sequence_number"],"properties":{
   "type":{"type":"string"},"sequence_number":{"type":"integer"}}},
+"InputTokens":{"type":"object","required":["object","input_tokens"],"properties":{
+  "object":{"const":"response.input_tokens"},"input_tokens":{"type":"integer"}}},
 "DeletedResponse":{"type":"object","required":["id","deleted"],"properties":{
   "id":{"type":"string"},"object":{"type":"string"},"deleted":{"const":true}}},
 "List":{"type":"object","required":["object","data"],"properties":{
@@ -106,6 +108,9 @@ constexpr std::string_view kOwnReplies = R"({
 "DetokenizedText":{"type":"object","required":["content"],"properties":{
   "content":{"type":"string"}}},
 "Prompt":{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string"}}},
+"Root":{"type":"object","required":["name","version"],"properties":{
+  "name":{"const":"reprise"},"version":{"type":"string"},"api":{"type":"string"},
+  "health":{"type":"string"},"openapi":{"type":"string"}}},
 "Health":{"type":"object","required":["status"],"properties":{
   "status":{"enum":["ok","loading","stopping","failed"]},"model":{"type":"string"},
   "running":{"type":"integer"},"waiting":{"type":"integer"},"reason":{"type":"string"}}},

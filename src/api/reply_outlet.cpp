@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "api/openai_format.h"
+#include "api/refusal_log.h"
 
 namespace reprise {
 
@@ -48,6 +49,7 @@ void ReplyOutlet::end_stream() {
 
 // Nobody listens after a disconnect; the channel drops what is pushed then.
 void ReplyOutlet::fail(const ApiError& error) {
+  if (!channel_->is_abandoned()) log_refusal(endpoint_, error);
   if (has_begun_) {
     send_event(error_body(error));
     end_stream();

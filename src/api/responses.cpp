@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "api/bundle.h"
 #include "api/field_reader.h"
 #include "api/json_writer.h"
 #include "api/routes.h"
@@ -126,6 +127,17 @@ ApiStatus Conversation::add_input(std::vector<ResponseItem> input) {
   return {};
 }
 
+// The request's messages, the previous response's and kept items among them.
+ApiStatus add_messages(Conversation& conversation, ResponsesRequest& request) {
+  const std::string& previous_id = request.extras.previous_response_id;
+  if (!previous_id.empty()) TRY(conversation.add_previous(previous_id));
+  TRY(conversation.add_input(std::move(request.input)));
+  TRY_ASSIGN(request.chat.messages,
+             response_messages(request.extras.instructions.value_or(""), conversation.items(),
+                               conversation.history()));
+  return {};
+}
+
 ApiResult<ConversationClaim> claim(std::size_t bytes, ResponsesStore& store) {
   const std::size_t waiting = store.claimed_bytes();
   std::optional<ConversationClaim> claim = store.claim(bytes);
@@ -168,12 +180,7 @@ ApiResult<PreparedResponse> prepare_response(const PrepareContext& context, std:
                                              ResponsesStore& store) {
   TRY_ASSIGN(ResponsesRequest request, parse_responses_request(body, context.limits));
   Conversation conversation(context, store);
-  const std::string& previous_id = request.extras.previous_response_id;
-  if (!previous_id.empty()) TRY(conversation.add_previous(previous_id));
-  TRY(conversation.add_input(std::move(request.input)));
-  TRY_ASSIGN(request.chat.messages,
-             response_messages(request.extras.instructions.value_or(""), conversation.items(),
-                               conversation.history()));
+  TRY(add_messages(conversation, request));
   PreparedResponse prepared;
   prepared.plan = plan_of(std::move(request.extras), context.tenant, request.chat);
   // Only what is to be kept waits for the reply.
@@ -183,6 +190,23 @@ ApiResult<PreparedResponse> prepare_response(const PrepareContext& context, std:
   }
   TRY_ASSIGN(prepared.generation, prepare_chat(context, std::move(request.chat)));
   return prepared;
+}
+
+ApiResult<TextAnswer> response_tokens_body(const PrepareContext& context, std::string_view body,
+                                           const ResponsesStore& store) {
+  TRY_ASSIGN(ResponsesRequest request, parse_responses_request(body, context.limits));
+  TRY(check_model(request.chat.fields.model, context.model_alias));
+  Conversation conversation(context, store);
+  TRY(add_messages(conversation, request));
+  TextAnswer answer{.unknown = std::move(request.chat.fields.unknown)};
+  TRY_ASSIGN(const std::vector<TokenId> ids,
+             chat_tokens(context.bundle->prompts(), std::move(request.chat)));
+  JsonWriter json;
+  json.begin_object();
+  json.key("object").text("response.input_tokens");
+  json.key("input_tokens").integer(static_cast<std::int64_t>(ids.size()));
+  answer.body = json.end_object().take();
+  return answer;
 }
 
 ApiResult<std::string> response_body(const ResponsesStore& store, std::string_view tenant,

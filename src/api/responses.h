@@ -12,6 +12,7 @@
 #include "api/reply_writer.h"
 #include "api/responses_object.h"
 #include "api/responses_store.h"
+#include "api/text_answers.h"
 #include "text/tokenizer.h"
 
 namespace reprise {
@@ -26,6 +27,12 @@ struct PreparedResponse {
 // too much waits to be kept; what prepare_chat says.
 ApiResult<PreparedResponse> prepare_response(const PrepareContext& context, std::string_view body,
                                              ResponsesStore& store);
+
+// Prepare thread. POST /v1/responses/input_tokens, with the same body:
+// {"object":"response.input_tokens","input_tokens":N}. Nothing is kept. Errors: as
+// prepare_response.
+ApiResult<TextAnswer> response_tokens_body(const PrepareContext& context, std::string_view body,
+                                           const ResponsesStore& store);
 
 // The writer of the reply, whole or streamed as asked; keeps the response in the store before the
 // client hears of its end. `digits` are unique hexadecimal digits that the ids are made of

@@ -1,7 +1,6 @@
 // Items of a request.
 #include "api/responses_input.h"
 
-#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -23,37 +22,13 @@ constexpr std::array kSummaryParts = {TextPart{"summary_text", "text"}};
 
 using Parts = std::span<const TextPart>;
 
-// {"type": TYPE, MEMBER: "..."}, one of `kinds`; the index of its kind, and its text.
-ApiResult<std::pair<std::size_t, std::string>> parse_part(const FieldPlace& place,
-                                                          const JsonValue& value, Parts kinds) {
-  if (!value.is_object()) return wrong_type(place.param, "an object", value);
-  FieldReader reader(value.get_object(), place.param + ".");
-  const JsonValue* name = reader.find("type");
-  if (!name) return missing(reader.path("type"));
-  if (!name->is_string()) return wrong_type(reader.path("type"), "a string", *name);
-  const auto kind = std::ranges::find(kinds, text_of(*name), &TextPart::type);
-  if (kind == kinds.end()) {
-    return unsupported(reader.path("type"), fmt::format("got \"{}\", expected \"{}\"",
-                                                        clipped(text_of(*name)), kinds[0].type));
-  }
-  const JsonValue* text = reader.find(kind->member);
-  if (!text) return missing(reader.path(kind->member));
-  for (const char* shown : {"annotations", "logprobs", "prompt_cache_breakpoint"}) {
-    reader.find(shown);  // of our own replies; say nothing to the model
-  }
-  add_unknown(reader, *place.unknown);
-  TRY_ASSIGN(std::string read,
-             read_text(reader.path(kind->member), *text, 0, place.limits->body_bytes_max));
-  return std::pair{static_cast<std::size_t>(kind - kinds.begin()), std::move(read)};
-}
-
 ApiStatus parse_parts(const FieldPlace& place, const JsonValue& value, Parts kinds,
                       ResponseItem& item, std::vector<std::string>& texts) {
   return read_list(place, value, "parts", 0, place.limits->content_parts_max,
                    [&](const FieldPlace& at, const JsonValue& each) -> ApiStatus {
-                     TRY_ASSIGN(auto part, parse_part(at, each, kinds));
-                     if (part.first > 0) item.refusals.push_back(texts.size());
-                     texts.push_back(std::move(part.second));
+                     TRY_ASSIGN(ReadPart part, parse_part(at, each, kinds));
+                     if (part.kind > 0) item.refusals.push_back(texts.size());
+                     texts.push_back(std::move(part.text));
                      return {};
                    });
 }

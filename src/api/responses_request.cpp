@@ -186,26 +186,9 @@ ApiStatus parse_text(const FieldPlace& place, const JsonValue& value, ResponsesR
   return keep_echo(place, value, request.extras.text_json);
 }
 
-constexpr std::array<std::string_view, 3> kSummaries = {"auto", "concise", "detailed"};
-
-struct ReasoningFields {
-  std::string effort;
-  std::string summary;
-};
-constexpr std::array kReasoningFields = {
-    word_field<&ReasoningFields::effort>("effort", kReasoningEfforts, "",
-                                         "What the template makes of it."),
-    word_field<&ReasoningFields::summary>(
-        "summary", kSummaries, "",
-        "Accepted: the thoughts themselves are shown, no summary is made.")
-        .also("generate_summary"),
-};
-
 ApiStatus parse_reasoning(const FieldPlace& place, const JsonValue& value,
                           ResponsesRequest& request) {
-  ReasoningFields fields;
-  TRY(read_object<ReasoningFields>(place, value, kReasoningFields, fields));
-  request.chat.reasoning_effort = std::move(fields.effort);
+  TRY_ASSIGN(request.chat.reasoning_effort, parse_reasoning_effort(place, value));
   return {};
 }
 
@@ -221,10 +204,6 @@ ApiStatus parse_input(const FieldPlace& place, const JsonValue& value, Responses
 
 JsonObject text_schema(const Limits& limits) {
   return table_schema(kTextFields, limits);
-}
-
-JsonObject reasoning_schema(const Limits& limits) {
-  return table_schema(kReasoningFields, limits);
 }
 
 using Request = ResponsesRequest;

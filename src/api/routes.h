@@ -15,7 +15,9 @@ enum class Endpoint : std::uint8_t {
   llama_completion,  // llama-server's own form
   responses,
   response,
+  response_tokens,
   response_items,
+  root,
   models,
   model,
   tokenize,
@@ -40,6 +42,16 @@ struct Route {
   bool needs_key = true;
   bool has_body = false;  // JSON
 };
+
+// The endpoint's path as documents have it, its first one where it has several:
+// "/v1/responses/{id}". Empty: it has none.
+std::string route_path(Endpoint endpoint);
+// Its methods: "GET", "GET|DELETE".
+std::string route_methods(Endpoint endpoint);
+
+// A path that a client asked for, for the log: segments that no path of this API, or of others that
+// clients ask for, has are left out: "/v1/{...}/input_items".
+std::string loggable_path(std::string_view path);
 
 // A target's path, and its query without the question mark.
 struct Target {

@@ -41,6 +41,17 @@ ServerHealth server_health(const EngineStats& stats, std::string_view model, boo
   return {has_failed || is_stopping ? 503 : 200, json.end_object().take()};
 }
 
+std::string root_body() {
+  JsonWriter json;
+  json.begin_object();
+  json.key("name").text("reprise");
+  json.key("version").text(REPRISE_VERSION);
+  json.key("api").text("/v1");
+  json.key("health").text("/health");
+  json.key("openapi").text("/openapi.json");
+  return json.end_object().take();
+}
+
 std::string model_body(std::string_view model, std::int64_t created, Position longest) {
   JsonWriter json;
   json.begin_object();

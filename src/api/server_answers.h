@@ -21,6 +21,9 @@ struct ServerHealth {
 ServerHealth server_health(const EngineStats& stats, std::string_view model, bool is_stopping,
                            bool shows_counts);
 
+// GET /: what this is, and where to go on. It says nothing that a key would guard.
+std::string root_body();
+
 // A model object, and a list of the one.
 std::string model_body(std::string_view model, std::int64_t created, Position longest);
 std::string models_body(std::string_view model, std::int64_t created, Position longest);

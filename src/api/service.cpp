@@ -18,6 +18,7 @@
 #include "api/metrics.h"
 #include "api/openapi.h"
 #include "api/prepare.h"
+#include "api/refusal_log.h"
 #include "api/reply_sender.h"
 #include "api/responses.h"
 #include "api/retry_after.h"
@@ -131,25 +132,25 @@ Service::State::~State() {
 // ---- I/O thread -------------------------------------------------------------------------------
 
 void Service::State::handle(ServiceRequest request, std::shared_ptr<StreamChannel> channel) {
+  const std::string_view path = split_target(request.target).path;
   if (const ApiStatus origin = check_origin(request.headers, options.allowed_origin); !origin) {
-    sender.send_error(Endpoint::none, *channel, origin.error());
+    sender.send_unrouted(request.method, path, *channel, origin.error());
     return;
   }
-  const std::string_view path = split_target(request.target).path;
   const ApiResult<Route> route = find_route(request.method, path);
   if (!route) {
     HeaderList headers;
     if (route.error().status == 405) headers.emplace_back("allow", allowed_methods(path));
-    sender.send_error(Endpoint::none, *channel, route.error(), std::move(headers));
+    sender.send_unrouted(request.method, path, *channel, route.error(), std::move(headers));
     return;
   }
   const ApiResult<ApiKey> key = route->needs_key ? admit(request) : ApiKey();
   if (!key) {
-    sender.send_error(route->endpoint, *channel, key.error());
+    sender.send_error(route->endpoint, *channel, key.error(), request.method);
     return;
   }
   if (const ApiStatus readable = check_body_headers(*route, request); !readable) {
-    sender.send_error(route->endpoint, *channel, readable.error());
+    sender.send_error(route->endpoint, *channel, readable.error(), request.method);
     return;
   }
   answer(*route, std::move(request), *key, channel);
@@ -173,6 +174,7 @@ void Service::State::answer(const Route& route, ServiceRequest request, const Ap
     case Endpoint::completions:
     case Endpoint::llama_completion:
     case Endpoint::responses:
+    case Endpoint::response_tokens:
     case Endpoint::tokenize:
     case Endpoint::detokenize:
     case Endpoint::apply_template:
@@ -183,7 +185,9 @@ void Service::State::answer(const Route& route, ServiceRequest request, const Ap
       return post_question(endpoint, request, key, channel);
     case Endpoint::response:
     case Endpoint::response_items:
-      return sender.send(endpoint, *channel, kept_response(route, request, key));
+      return sender.send(endpoint, *channel, kept_response(route, request, key), request.method);
+    case Endpoint::root:
+      return sender.send_json(endpoint, *channel, 200, root_body());
     case Endpoint::models:
       return sender.send_json(
           endpoint, *channel, 200,
@@ -322,6 +326,7 @@ void Service::handle(ServiceRequest request, std::shared_ptr<StreamChannel> chan
 
 ReplyHead Service::error_reply(int status, std::string_view code, std::string_view message,
                                std::string& body) const {
+  log_refusal(status, code);
   body = error_body({status, std::string(code), std::string(message), {}});
   ReplyHead head;
   head.status = status;

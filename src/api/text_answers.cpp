@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "api/json_writer.h"
-#include "api/openai.h"
 #include "text/utf8.h"
 
 namespace reprise {
@@ -41,16 +40,19 @@ ApiResult<std::string> rendered(const PromptWriter& prompts, ChatRequest request
 }
 
 ApiResult<std::vector<TokenId>> tokens_of(const PromptWriter& prompts, TokenizeRequest request) {
-  if (request.chat) {
-    TRY_ASSIGN(const std::string text, rendered(prompts, std::move(*request.chat)));
-    return in_api_terms(prompts.tokenize(text, AddSpecial::yes, ParseSpecial::yes, "messages"));
-  }
+  if (request.chat) return chat_tokens(prompts, std::move(*request.chat));
   return in_api_terms(
       prompts.tokenize(request.content, request.add_special ? AddSpecial::yes : AddSpecial::no,
                        request.parse_special ? ParseSpecial::yes : ParseSpecial::no));
 }
 
 }  // namespace
+
+ApiResult<std::vector<TokenId>> chat_tokens(const PromptWriter& prompts, ChatRequest request) {
+  const std::string param(request.names.messages);
+  TRY_ASSIGN(const std::string text, rendered(prompts, std::move(request)));
+  return in_api_terms(prompts.tokenize(text, AddSpecial::yes, ParseSpecial::yes, param));
+}
 
 ApiResult<TextAnswer> tokenize_body(const PrepareContext& context, std::string_view body) {
   TRY_ASSIGN(TokenizeRequest request, parse_tokenize_request(body, context.limits));

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "api/api_error.h"
+#include "api/openai.h"
 #include "api/prepare.h"
+#include "api/prompt_writer.h"
 
 namespace reprise {
 
@@ -21,6 +23,8 @@ struct TextAnswer {
 ApiResult<TextAnswer> tokenize_body(const PrepareContext& context, std::string_view body);
 // POST /detokenize: {"content":"..."}.
 ApiResult<TextAnswer> detokenize_body(const PrepareContext& context, std::string_view body);
+// The tokens of the prompt that a chat becomes. Errors: 400 for a template's no.
+ApiResult<std::vector<TokenId>> chat_tokens(const PromptWriter& prompts, ChatRequest request);
 // POST /apply-template with a chat request, which is checked like one: {"prompt":"..."}.
 ApiResult<TextAnswer> apply_template_body(const PrepareContext& context, std::string_view body);
 

@@ -13,6 +13,8 @@
 #include <boost/json/src.hpp>
 #include <fmt/core.h>
 
+#include "base/json_syntax.h"
+
 namespace reprise {
 namespace {
 
@@ -156,14 +158,19 @@ std::size_t nesting_depth(std::string_view text) {
 }
 
 std::string describe(const error_code& error, const Builder& builder, std::string_view text,
-                     const JsonLimits& limits) {
+                     std::size_t read, const JsonLimits& limits) {
   if (!builder.complaint.empty()) return builder.complaint;
   if (error == json::error::too_deep) {
     return fmt::format("got {} levels of nesting, expected at most {}", nesting_depth(text),
                        limits.depth_max);
   }
   if (error == json::error::incomplete) return "the text ends too early";
-  return error.message();
+  if (error == json::error::illegal_leading_surrogate ||
+      error == json::error::illegal_trailing_surrogate) {
+    return "a lone surrogate, expected a pair";
+  }
+  if (error != json::error::syntax || read >= text.size()) return error.message();
+  return std::string(json_syntax_trouble(text, read));
 }
 
 // Length of the UTF-8 character that `text` begins with; 0 when it begins with none.
@@ -288,7 +295,7 @@ Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
   const Builder& builder = parser.handler();
   if (error) {
     return fail(Errc::invalid_argument, fmt::format("invalid JSON at byte {}: {}", read,
-                                                    describe(error, builder, text, limits)));
+                                                    describe(error, builder, text, read, limits)));
   }
   if (read != text.size()) {
     return fail(Errc::invalid_argument,

@@ -139,7 +139,9 @@ std::vector<std::string> Scheduler::tell_ends() {
   for (Ended& ended : ended_) {
     tenants.push_back(ended.sequence->request().scope.tenant);
     ended.sequence->sink().on_end(ended.end);
-    if (!stats_.failure.empty()) static_cast<void>(ended.sequence.release());  // see fail()
+    if (stats_.failure.empty()) continue;
+    ended.sequence->drop_sink();
+    static_cast<void>(ended.sequence.release());  // see fail()
   }
   ended_.clear();
   return tenants;

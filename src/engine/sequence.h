@@ -31,6 +31,8 @@ class Sequence {
   RequestId submission() const { return submission_; }
   const GenerationRequest& request() const { return request_; }
   SequenceSink& sink() { return *request_.sink; }
+  // After on_end, of a sequence that stays: its service waits until its sinks are gone.
+  void drop_sink() { request_.sink.reset(); }
 
   // The prompt, then what was sampled (never an end-of-sequence token).
   std::span<const TokenId> tokens() const { return tokens_; }

@@ -123,7 +123,7 @@ def shared_fields():
 
 
 def chat_fields():
-    yield from field_cases([CHAT], "max_tokens", VALUE, 0, -1, 1e300)
+    yield from field_cases([CHAT], "max_tokens", VALUE, 0, -2, 1e300)
     yield from field_cases([CHAT], "max_tokens", TYPE, 2.5, "5", [1], True)
     yield from field_cases([CHAT], "top_logprobs", VALUE, 5, -1, 21, 10_000, 10**6)
     yield from field_cases([CHAT], "logprobs", TYPE, 3)
@@ -256,7 +256,7 @@ def completions():
     yield from field_cases([COMPLETIONS], "echo", TYPE, 1)
     yield from field_cases([COMPLETIONS], "suffix", UNSUPPORTED, "end")
     yield from field_cases([COMPLETIONS], "best_of", UNSUPPORTED, 2)
-    yield from field_cases([COMPLETIONS], "max_tokens", VALUE, 0, -1)
+    yield from field_cases([COMPLETIONS], "max_tokens", VALUE, 0, -2)
     yield from field_cases([LLAMA], "n_predict", VALUE, -2)
     yield from field_cases([LLAMA], "n_predict", TYPE, "5", 2.5)
     yield from field_cases([LLAMA], "n_probs", VALUE, -1, 21, 10**6)
@@ -353,8 +353,34 @@ def other_servers():
         ("smoothing_factor", 0.3),
         ("sampler_order", [6, 0, 1]),
         ("temperature_last", True),
+        ("moderation", {"model": "m"}),
+        ("thinking", {"type": "disabled"}),
+        ("think", False),
+        ("thinking_budget", 64),
+        ("reasoning_budget", 0),
+        ("stop_sequences", ["a"]),
+        ("stop_strings", ["a"]),
+        ("max_new_tokens", 5),
+        ("num_predict", 5),
+        ("format", "json"),
+        ("response_schema", {"type": "object"}),
+        ("options", {"num_ctx": 1024}),
+        ("mirostat_mode", 2),
+        ("adaptive_target", 0.5),
+        ("typ_p", 0.5),
+        ("nsigma", 1.5),
+        ("penalty_alpha", 0.6),
     ):
-        yield from field_cases(GENERATING, field, UNSUPPORTED, value)
+        yield from field_cases([*GENERATING, RESPONSES], field, UNSUPPORTED, value)
+    yield from field_cases([CHAT, COMPLETIONS], "n_probs", UNSUPPORTED, 2)
+    yield from field_cases([COMPLETIONS, LLAMA], "reasoning", UNSUPPORTED, {"effort": "low"})
+    yield from field_cases([CHAT], "reasoning", TYPE, "low")
+    yield from body_cases(
+        CHAT,
+        ({"reasoning": {"effort": "most"}}, VALUE, "reasoning.effort"),
+        ({"reasoning": {"max_tokens": 5}}, UNSUPPORTED, "reasoning.max_tokens"),
+        ({"messages": [{**USER, "prefix": True}]}, VALUE, "messages[0].prefix"),
+    )
     yield from field_cases([CHAT], "add_special_tokens", UNSUPPORTED, True)
     yield from field_cases([COMPLETIONS, LLAMA], "add_special_tokens", UNSUPPORTED, False)
 

@@ -170,3 +170,94 @@ def test_errors_carry_the_form_that_clients_raise(server):
     with pytest.raises(urllib.error.HTTPError) as missing:
         server.get("/nothing")
     assert json.load(missing.value)["error"]["code"] == "not_found"
+
+
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 12}},
+    "required": ["city"],
+}
+
+
+def tool(parameters, **more):
+    function = {"name": "get_weather", "parameters": parameters, **more}
+    return [{"type": "function", "function": function}]
+
+
+def test_required_calls_leave_no_text_at_any_limit(server):
+    options = {"tools": tool(WEATHER), "tool_choice": "required", "temperature": 0}
+    for limit in (1, 2, 3, 5, 8, 12, 30):
+        whole = server.client.chat.completions.create(
+            model="test", messages=HELLO, max_tokens=limit, **options
+        ).choices[0]
+        assert not whole.message.content, limit
+        chunks = server.client.chat.completions.create(
+            model="test", messages=HELLO, max_tokens=limit, stream=True, **options
+        )
+        arguments = ""
+        for chunk in chunks:
+            for choice in chunk.choices:
+                assert not choice.delta.content, limit
+                for call in choice.delta.tool_calls or []:
+                    arguments += call.function.arguments or ""
+        calls = whole.message.tool_calls or []
+        assert arguments == "".join(call.function.arguments for call in calls)
+        response = server.client.responses.create(
+            model="test",
+            input="Say hello.",
+            max_output_tokens=limit,
+            tools=[{"type": "function", "name": "get_weather", "parameters": WEATHER}],
+            tool_choice="required",
+            temperature=0,
+        )
+        assert response.output_text == "", limit
+        # Where there is nothing, not even a name, the reply is an empty message.
+        kinds = {item.type for item in response.output}
+        assert kinds in ({"function_call"}, {"message"}), limit
+
+
+def test_calls_have_the_listed_arguments_only(server):
+    nothing = [None, {}, {"type": "object", "properties": {}}]
+    for parameters in [*nothing, WEATHER]:
+        choices = server.client.chat.completions.create(
+            model="test",
+            messages=HELLO,
+            tools=tool(parameters),
+            tool_choice="required",
+            parallel_tool_calls=False,
+            max_tokens=60,
+            temperature=1.2,
+            seed=3,
+            n=4,
+        ).choices
+        for choice in choices:
+            if choice.finish_reason != "tool_calls":
+                continue
+            arguments = json.loads(choice.message.tool_calls[0].function.arguments)
+            assert list(arguments) == (["city"] if parameters is WEATHER else [])
+
+
+def test_a_hint_is_no_reason_to_refuse(server):
+    cases = [
+        {"type": "array", "minItems": 5, "maxItems": 2},
+        {"type": "string", "pattern": "/^abc$/i"},
+        {"type": "string", "pattern": "^[a-z]{,5}$"},
+        {"type": "string", "pattern": "a^b"},
+        {"type": "object", "properties": {"x": {}, "y": {}}, "minProperties": 2},
+        {"type": "object", "patternProperties": {"^a": {}, "b$": {}}},
+        {"type": "string", "maxLength": 10000000},
+        {"enum": [18446744073709551615, 1]},
+        {"$ref": "https://example.com/y.json"},
+        {"type": "string", "enum": []},
+        {"type": "array", "items": None, "format": None},
+    ]
+    for case in cases:
+        parameters = {"type": "object", "properties": {"a": case}, "required": ["a"]}
+        options = {"model": "test", "messages": HELLO, "max_tokens": 4, "tool_choice": "required"}
+        server.client.chat.completions.create(tools=tool(parameters), **options)
+        with pytest.raises(openai.BadRequestError) as caught:
+            server.client.chat.completions.create(
+                tools=tool(parameters, strict=True), **options
+            )
+        assert caught.value.param == "tools[0].function.parameters", case
+        assert "lark" not in str(caught.value).lower(), case

@@ -84,6 +84,40 @@ def test_refused(server, case):
     expect_alive(server)
 
 
+def test_the_trouble_of_a_text_that_is_no_json_is_named(server):
+    for body, words in (
+        (b'{"prompt":"a",}', "byte 14: a comma before a closing bracket"),
+        (b"{'prompt':'a'}", "byte 1: a single quote"),
+        (b'{"prompt":"\\ud800"}', "a lone surrogate"),
+        (b'{"prompt":"a\nb"}', "byte 12: a control character in a string"),
+        (b"prompt=a", "byte 0: a word other than true, false and null"),
+    ):
+        error = expect_error(server, (COMPLETIONS, body, 400, JSON, None))
+        assert words in error["message"], error
+
+
+def test_what_is_not_offered_is_named(server):
+    for path in ("/v1/embeddings", "/v1/audio/speech", "/v1/responses/compact", "/api/chat"):
+        status, reply = ask(server, path, {"input": "a"})
+        assert status == 404 and reply["error"]["code"] == "not_found", reply
+        assert "not offered here" in reply["error"]["message"], reply
+    status, reply = ask(server, "/", b"", "GET")
+    assert status == 200 and reply["name"] == "reprise", reply
+    assert ask(server, "/", b"", "HEAD") == (200, "")
+
+
+def test_ignored_fields_are_named_in_a_header(server):
+    for stream in (False, True):
+        body = json.dumps({**BASES[CHAT], "temprature": 0, "odd\n": 1, "stream": stream})
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=120)
+        connection.request("POST", CHAT, body, {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        reply.read()
+        connection.close()
+        assert reply.status == 200
+        assert reply.getheader("x-reprise-ignored") == "temprature"
+
+
 # ---- what is large or deep ----------------------------------------------------------------------
 
 
@@ -125,7 +159,8 @@ def test_hostile_patterns(server, pattern):
     assert status == 400 and reply["error"]["param"].startswith("response_format"), reply
     expect_alive(server)
     parameters = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
-    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    function = {"name": "f", "strict": True, "parameters": parameters}
+    tool = {"type": "function", "function": function}
     status, reply = ask(server, CHAT, {**BASES[CHAT], "tools": [tool], "tool_choice": "required"})
     # Tools stand in the prompt: one as long as this never gets to its grammar.
     too_long = reply["error"]["code"] == "context_length_exceeded" and len(pattern) > 1000
@@ -201,6 +236,12 @@ def test_what_agents_send_is_accepted(server):
         {"reasoning_format": "auto", "parse_tool_calls": True},
         {"top_n_sigma": -1, "min_keep": 0, "t_max_predict_ms": 0, "n_indent": 0},
         {"add_special_tokens": False, "include_reasoning": True, "separate_reasoning": True},
+        {"max_tokens": -1, "stop": ["\n", " "]},
+        {"reasoning_effort": "max"},
+        {"reasoning": {"effort": "low"}},
+        {"messages": [USER, {**called, "content": []}, {**answer, "content": []}]},
+        {"messages": [USER, {"role": "assistant", "content": "Once", "prefix": True}]},
+        {"stop_sequences": [], "format": "", "options": {}, "n_probs": 0, "mirostat_mode": 0},
     ):
         status, reply = ask(server, CHAT, {**BASES[CHAT], **members})
         assert status == 200, (members, reply)

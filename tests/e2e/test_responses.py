@@ -109,6 +109,20 @@ def test_create_is_typed_and_says_what_chat_says(server):
     assert usage.input_tokens == chat.prompt_tokens
 
 
+def test_input_tokens_are_counted_as_they_are_made(server):
+    count = server.client.responses.input_tokens.count
+    first = create(server, "Say hello.", instructions="Be kind.")
+    same = count(input="Say hello.", instructions="Be kind.")
+    check_strictly(same)
+    assert same.object == "response.input_tokens"
+    assert same.input_tokens == first.usage.input_tokens
+    second = create(server, "Again.", previous_response_id=first.id, tools=[WEATHER])
+    counted = count(input="Again.", previous_response_id=first.id, tools=[WEATHER])
+    assert counted.input_tokens == second.usage.input_tokens
+    with pytest.raises(openai.NotFoundError, match="not offered here"):
+        server.client.post("/responses/compact", body={"input": "a"}, cast_to=object)
+
+
 def test_what_is_cut_off_is_incomplete(server):
     response = create(server, words(20, seed=3), max_output_tokens=2)
     assert response.status == "incomplete"

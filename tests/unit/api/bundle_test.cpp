@@ -1,8 +1,12 @@
 // Model files as bundles: vocabulary keys, stop tokens, prompts and their history boundary.
 #include "api/bundle.h"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include "api/gguf_vocabulary.h"
 #include "api_fixture.h"
@@ -67,6 +71,39 @@ TEST_F(BundleTest, HistoryBoundary) {
   llama.family = "llama";
   start(llama, {}, {});
   expect_boundary_holds(*bundle);
+}
+
+// Of servers with equal fingerprints equal requests get equal replies.
+TEST_F(BundleTest, FingerprintOfAllThatRepliesDependOn) {
+  TinyModelOptions model;
+  model.family = "llama";  // its file has a template
+  start(model, {}, {});
+  const std::string first = bundle->fingerprint(kernels::KvType::f16);
+  EXPECT_EQ(first.size(), 32u);
+  EXPECT_NE(bundle->fingerprint(kernels::KvType::int8), first);
+  const std::string weights = bundle->model().fingerprint();
+  const auto with = [&](std::string_view text, std::string_view other) {
+    std::vector<std::byte> bytes = testing::tiny_gguf(model);
+    if (!text.empty()) {
+      const auto at = std::ranges::search(bytes, std::as_bytes(std::span(text)));
+      EXPECT_FALSE(at.empty()) << text;
+      if (at.empty()) return std::string();
+      std::ranges::copy(std::as_bytes(std::span(other)), at.begin());
+    }
+    const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                       fmt::format("reprise_fingerprint_{}.gguf", ::getpid());
+    EXPECT_TRUE(write_file_atomic(
+        path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+    const Result<Bundle> loaded = Bundle::load(path, pool, {});
+    std::filesystem::remove(path);
+    EXPECT_TRUE(loaded) << (loaded ? "" : loaded.error().message);
+    if (!loaded) return std::string();
+    EXPECT_EQ(loaded->model().fingerprint(), weights) << "a snapshot's; text is no part of it";
+    return loaded->fingerprint(kernels::KvType::f16);
+  };
+  EXPECT_EQ(with("", ""), first);
+  EXPECT_NE(with("{{ m.content }}", "{{ m['role'] }}"), first);
+  EXPECT_NE(with("<start_of_turn>", "<start_of_TURN>"), first);
 }
 
 TEST_F(BundleTest, TemplateErrorsNameTheMessages) {

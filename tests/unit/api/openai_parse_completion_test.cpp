@@ -71,7 +71,7 @@ TEST(ParseCompletion, Refuses) {
       {completion_with(R"("best_of":"2")"), kUnsupported, "best_of"},
       {completion_with(R"("n":129)"), kValue, "n"},
       {completion_with(R"("max_tokens":0)"), kValue, "max_tokens"},
-      {completion_with(R"("max_tokens":-1,"echo":true)"), kValue, "max_tokens"},
+      {completion_with(R"("max_tokens":-2,"echo":true)"), kValue, "max_tokens"},
       {completion_with(R"("max_tokens":3,"min_tokens":4)"), kValue, "min_tokens"},
       {completion_with(R"("stop":[""])"), kValue, "stop[0]"},
       {completion_with(R"("tools":[{"type":"function"}])"), kUnsupported, "tools"},

@@ -70,6 +70,42 @@ TEST(ParseMessages, Thoughts) {
             "");
 }
 
+TEST(ParseMessages, NoPartsAreNoText) {
+  const ChatRequest request = chat(message_with(
+      kUser + R"(,{"role":"assistant","content":[],"tool_calls":[{"id":"c","type":"function",
+      "function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":[]},
+      {"role":"assistant","content":[],"refusal":"no"})"));
+  EXPECT_EQ(request.messages[1].content, "");
+  EXPECT_EQ(request.messages[2].content, "");
+  EXPECT_EQ(request.messages[3].content, "no");
+  expect_chat_refused({
+      {message_with(R"({"role":"assistant","content":[]})"), kMissing, "messages[0].content"},
+      {message_with(R"({"role":"system","content":[]})"), kValue, "messages[0].content"},
+  });
+}
+
+// DeepSeek's and Mistral's word.
+TEST(ParseMessages, APrefixIsGoneOnWith) {
+  const auto begun = [](const std::string& members) {
+    return message_with(kUser + R"(,{"role":"assistant","content":"Once",)" + members + "}");
+  };
+  EXPECT_TRUE(chat(begun(R"("prefix":true)")).continues);
+  EXPECT_FALSE(chat(begun(R"("prefix":false)")).continues);
+  EXPECT_FALSE(chat(begun(R"("prefix":null)")).continues);
+  EXPECT_TRUE(parse_tokenize_request(begun(R"("prefix":true)"))->chat->continues);
+  const std::string user_first = R"({"role":"user","content":"q","prefix":true})";
+  expect_chat_refused({
+      {message_with(user_first), kValue, "messages[0].prefix"},
+      {message_with(R"({"role":"assistant","content":"a","prefix":true},)" + kUser), kValue,
+       "messages[0].prefix"},
+      {message_with(kUser + R"(,{"role":"assistant","content":" ","prefix":true})"), kValue,
+       "messages[1].prefix"},
+      {begun(R"("prefix":1)"), kType, "messages[1].prefix"},
+      {R"({"add_generation_prompt":true,)" + begun(R"("prefix":true)").substr(1), kValue,
+       "add_generation_prompt"},
+  });
+}
+
 TEST(ParseMessages, RefusesBadMessages) {
   expect_chat_refused({
       {R"({"model":3,"messages":[]})", kType, "model"},
@@ -212,10 +248,12 @@ TEST(ParseMessages, UnknownMembersHaveOneNameWhateverTheirIndex) {
   const ChatRequest request = chat(message_with(
       R"({"role":"user","content":"a","wink":1},{"role":"user","content":"b","wink":2},
          {"role":"assistant","tool_calls":[{"id":"1","type":"function","index":0,
-          "function":{"name":"f","arguments":"{}","note":1}}]})"));
+          "function":{"name":"f","arguments":"{}","note":1}}]},
+         {"role":"user","content":[{"type":"text","text":"c","cache_control":{}}]})"));
   EXPECT_EQ(request.fields.unknown,
             (std::vector<std::string>{"messages[].wink", "messages[].tool_calls[].function.note",
-                                      "messages[].tool_calls[].index"}));
+                                      "messages[].tool_calls[].index",
+                                      "messages[].content[].cache_control"}));
 }
 
 }  // namespace

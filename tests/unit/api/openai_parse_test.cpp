@@ -140,6 +140,19 @@ TEST(ParseChat, ValuesThatAskForNothing) {
                              R"("sampler_order":[])",
                              R"("temperature_last":false)",
                              R"("thinking_budget_tokens":-1)",
+                             R"("thinking_budget":-1)",
+                             R"("reasoning_budget":-1)",
+                             R"("reasoning":{})",
+                             R"("thinking":null)",
+                             R"("stop_sequences":[])",
+                             R"("format":"")",
+                             R"("options":{})",
+                             R"("n_probs":0)",
+                             R"("mirostat_mode":0)",
+                             R"("adaptive_target":-1.0)",
+                             R"("typ_p":1)",
+                             R"("nsigma":0)",
+                             R"("penalty_alpha":0)",
                              R"("best_of":1.0)",
                              R"("parallel_tool_calls":true)",
                              R"("metadata":{"a":"b"})",
@@ -177,6 +190,24 @@ TEST(ParseChat, RefusesWhatItDoesNotHave) {
                              R"("include_reasoning":false)",
                              R"("separate_reasoning":false)",
                              R"("enable_thinking":true)",
+                             R"("moderation":{"model":"m"})",
+                             R"("thinking":{"type":"disabled"})",
+                             R"("think":false)",
+                             R"("thinking_budget":0)",
+                             R"("reasoning_budget":0)",
+                             R"("stop_sequences":["a"])",
+                             R"("stop_strings":"a")",
+                             R"("max_new_tokens":5)",
+                             R"("num_predict":5)",
+                             R"("format":"json")",
+                             R"("response_schema":{})",
+                             R"("options":{"num_ctx":1})",
+                             R"("n_probs":2)",
+                             R"("mirostat_mode":2)",
+                             R"("adaptive_target":0.5)",
+                             R"("typ_p":0.5)",
+                             R"("nsigma":1)",
+                             R"("penalty_alpha":0.6)",
                              R"("thinking_budget_tokens":100)",
                              R"("smoothing_factor":0.2)",
                              R"("sampler_order":[6,0])",
@@ -196,6 +227,60 @@ TEST(ParseChat, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(message_of(R"("top_n_sigma":1)"),
             "top_n_sigma: not supported, expected -1, 0 or no such field");
   EXPECT_EQ(message_of(R"("regex":"a")"), "regex: not supported, expected no such field");
+  // What says the same here is named.
+  EXPECT_EQ(
+      message_of(R"("think":false)"),
+      "think: not supported, expected chat_template_kwargs, reasoning_effort or no such field");
+  EXPECT_EQ(message_of(R"("stop_sequences":["a"])"),
+            "stop_sequences: not supported, expected stop, [] or no such field");
+  EXPECT_EQ(message_of(R"("max_new_tokens":5)"),
+            "max_new_tokens: not supported, expected max_tokens or no such field");
+  EXPECT_EQ(message_of(R"("format":"json")"),
+            "format: not supported, expected response_format, \"\" or no such field");
+}
+
+// Completions have neither thoughts nor a template to name.
+TEST(ParseCompletion, NamesOnlyWhatItHas) {
+  const auto error = parse_completion_request(completion_with(R"("think":false)")).error();
+  EXPECT_EQ(error.message, "think: not supported, expected no such field");
+  const auto llama_error =
+      parse_llama_completion_request(completion_with(R"("max_new_tokens":5)")).error();
+  EXPECT_EQ(llama_error.message,
+            "max_new_tokens: not supported, expected n_predict or no such field");
+  EXPECT_EQ(llama(completion_with(R"("n_probs":2)")).fields.top_logprobs, 2);
+  EXPECT_EQ(
+      parse_completion_request(completion_with(R"("reasoning":{"effort":"low"})")).error().param,
+      "reasoning");
+}
+
+TEST(ParseChat, MinusOneIsNoLimit) {
+  for (const char* member : {R"("max_tokens":-1)", R"("max_completion_tokens":-1)",
+                             R"("max_tokens":-1.0,"max_completion_tokens":-1)"}) {
+    EXPECT_EQ(chat(chat_with(member)).fields.max_tokens, std::nullopt) << member;
+    EXPECT_EQ(completion(completion_with(member)).fields.max_tokens, std::nullopt) << member;
+  }
+  EXPECT_EQ(completion(completion_with(R"("echo":true,"max_tokens":0)")).fields.max_tokens, 0);
+  EXPECT_EQ(parse_chat_request(chat_with(R"("max_tokens":0)")).error().message,
+            "max_tokens: got 0, expected -1 or 1 to 2147483647");
+}
+
+TEST(ParseChat, EffortMayStandInAnObject) {
+  EXPECT_EQ(chat(chat_with(R"("reasoning":{"effort":"low","exclude":false})")).reasoning_effort,
+            "low");
+  EXPECT_EQ(
+      chat(chat_with(R"("reasoning":{"effort":"max"},"reasoning_effort":"max")")).reasoning_effort,
+      "max");
+  EXPECT_EQ(chat(chat_with(R"("reasoning":{},"reasoning_effort":"high")")).reasoning_effort,
+            "high");
+  expect_chat_refused({
+      {chat_with(R"("reasoning":"low")"), kType, "reasoning"},
+      {chat_with(R"("reasoning":{"effort":"most"})"), kValue, "reasoning.effort"},
+      {chat_with(R"("reasoning":{"effort":"low"},"reasoning_effort":"high")"), kValue,
+       "reasoning.effort"},
+      {chat_with(R"("reasoning":{"max_tokens":100})"), kUnsupported, "reasoning.max_tokens"},
+      {chat_with(R"("reasoning":{"enabled":false})"), kUnsupported, "reasoning.enabled"},
+      {chat_with(R"("reasoning":{"exclude":true})"), kUnsupported, "reasoning.exclude"},
+  });
 }
 
 TEST(ParseChat, SeedsOfAllSizes) {
@@ -239,7 +324,8 @@ TEST(ParseChat, RefusesBadJson) {
 TEST(ParseChat, RefusesBadNumbers) {
   expect_chat_refused({
       {chat_with(R"("max_tokens":0)"), kValue, "max_tokens"},
-      {chat_with(R"("max_tokens":-1)"), kValue, "max_tokens"},
+      {chat_with(R"("max_tokens":-2)"), kValue, "max_tokens"},
+      {chat_with(R"("max_tokens":-1,"max_completion_tokens":5)"), kValue, "max_completion_tokens"},
       {chat_with(R"("max_tokens":2.5)"), kType, "max_tokens"},
       {chat_with(R"("max_tokens":"5")"), kType, "max_tokens"},
       {chat_with(R"("max_tokens":1e300)"), kValue, "max_tokens"},

@@ -171,11 +171,12 @@ TEST_F(ResponsesConversationTest, WhatWaitsIsBounded) {
 
 TEST_F(ResponsesConversationTest, RefusalsNameThisApisFields) {
   const std::string bad = R"({"type":"object","properties":{"a":{"type":7}}})";
-  const std::string good = R"({"type":"function","name":"good","parameters":{"type":"object"}})";
+  const std::string good = R"({"type":"function","name":"g","parameters":{}})";
   const std::vector<std::pair<std::string, std::string>> requests = {
       {fmt::format(R"("input":"{}")", std::string(700, 'z')), "input"},
       {R"("input":"x","max_output_tokens":600)", "max_output_tokens"},
-      {fmt::format(R"("input":"x","tools":[{},{{"type":"function","name":"f","parameters":{}}}])",
+      {fmt::format(R"("input":"x","tools":[{},{{"type":"function","name":"f","strict":true,)"
+                   R"("parameters":{}}}])",
                    good, bad),
        "tools[1].parameters"},
       {R"("input":"x","text":{"format":{"type":"json_schema","name":"n","schema":)" + bad + "}}",

@@ -1,6 +1,9 @@
 // Every endpoint beside the generating ones, their other names, and what their bodies may be.
+#include <algorithm>
 #include <string>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include "api/openapi.h"
 #include "api/routes.h"
@@ -50,6 +53,53 @@ TEST_F(EndpointsTest, PathsBelowResponsesAreOneSegment) {
   EXPECT_EQ(find_route("DELETE", "/v1/responses/a/input_items").error().status, 405);
   EXPECT_EQ(allowed_methods("/v1/responses/a"), "GET, HEAD, DELETE, OPTIONS");
   EXPECT_EQ(find_route("GET", "/v1/models/org/name")->argument, "org/name");
+}
+
+TEST_F(EndpointsTest, WhatOthersOfferIsNamed) {
+  const auto message = [](const char* method, const char* path) {
+    const ApiResult<Route> route = find_route(method, path);
+    if (route) return std::string("served");
+    return fmt::format("{} {}", route.error().status, route.error().message);
+  };
+  EXPECT_EQ(
+      message("POST", "/v1/embeddings"),
+      "404 /v1/embeddings: embeddings are not offered here, expected a path of /openapi.json, "
+      "such as /v1/chat/completions");
+  for (const char* path : {"/v1/audio/speech", "/v1/images/generations", "/v1/files", "/api/chat",
+                           "/v1/moderations", "/v1/responses/compact", "/v1/messages"}) {
+    EXPECT_NE(message("POST", path).find("not offered here"), std::string::npos) << path;
+  }
+  EXPECT_EQ(message("POST", "/v1/embeddingsx"), "404 no such path: /v1/embeddingsx");
+  EXPECT_EQ(message("POST", "/nothing"), "404 no such path: /nothing");
+  // Words that could be ids.
+  EXPECT_EQ(find_route("GET", "/v1/responses/compact")->argument, "compact");
+  EXPECT_EQ(find_route("GET", "/v1/responses/input_tokens")->endpoint, Endpoint::response);
+  EXPECT_EQ(find_route("POST", "/v1/responses/resp_1").error().status, 405);
+}
+
+TEST_F(EndpointsTest, TheRootSaysWhereToGo) {
+  const Reply reply = ask("GET", "/");
+  EXPECT_EQ(reply.head.status, 200);
+  EXPECT_EQ(reply.json().at("name").as_string(), "reprise");
+  for (const char* member : {"health", "openapi"}) {
+    const std::string path(reply.json().at(member).as_string());
+    EXPECT_EQ(ask("GET", path).head.status, 200) << path;
+  }
+  EXPECT_EQ(allowed_methods("/"), "GET, HEAD, OPTIONS");
+  EXPECT_EQ(ask("POST", "/").head.status, 405);
+}
+
+TEST(Routes, TheLogKnowsPathsAndNoIds) {
+  EXPECT_EQ(route_path(Endpoint::chat), "/v1/chat/completions");
+  EXPECT_EQ(route_path(Endpoint::response_items), "/v1/responses/{id}/input_items");
+  EXPECT_EQ(route_methods(Endpoint::response), "GET|DELETE");
+  EXPECT_EQ(loggable_path("/v1/v1/chat/completions"), "/v1/v1/chat/completions");
+  EXPECT_EQ(loggable_path("/v1/responses/resp_1/input_items"), "/v1/responses/{...}/input_items");
+  EXPECT_EQ(loggable_path("/secret"), "/{...}");
+  EXPECT_EQ(loggable_path("secret"), "{...}");
+  EXPECT_EQ(loggable_path("/"), "/");
+  EXPECT_EQ(loggable_path("/a/a/a/a/a/a/a/a/a/a"),
+            "/{...}/{...}/{...}/{...}/{...}/{...}/{...}/{...}/...");
 }
 
 TEST_F(EndpointsTest, BodiesAreJson) {
@@ -171,6 +221,51 @@ TEST_F(EndpointsTest, ReadyAndProps) {
   EXPECT_EQ(post("/v1/responses", R"({"input":"a"})").error_code(), "server_stopping");
 }
 
+// As many as a response of the same request says that it had.
+TEST_F(EndpointsTest, TokensOfAResponsesInput) {
+  const std::string path = "/v1/responses/input_tokens";
+  const Reply first = post("/v1/responses", R"({"input":"tell","max_output_tokens":2})");
+  const std::string id(first.json().at("id").as_string());
+  const std::string tool = R"("tools":[{"type":"function","name":"f","description":"gets"}])";
+  for (const std::string& members :
+       {std::string(R"("input":"tell")"), R"("input":"tell","instructions":"be brief",)" + tool,
+        R"("input":[{"role":"user","content":"on"}],"previous_response_id":")" + id + "\""}) {
+    const Reply count = post(path, "{" + members + "}");
+    ASSERT_EQ(count.head.status, 200) << count.body;
+    EXPECT_EQ(count.json().at("object").as_string(), "response.input_tokens");
+    const Reply made = post("/v1/responses", "{" + members + R"(,"max_output_tokens":1})");
+    EXPECT_EQ(count.json().at("input_tokens"), made.json().at("usage").at("input_tokens"))
+        << members;
+  }
+  EXPECT_EQ(post(path, R"({"input":[]})").error_code(), "invalid_value");
+  EXPECT_EQ(post(path, R"({"input":"a","model":"nope"})").error_code(), "model_not_found");
+  EXPECT_EQ(post(path, R"({"input":"a","previous_response_id":"nope"})").error_code(),
+            "previous_response_not_found");
+}
+
+TEST_F(EndpointsTest, IgnoredFieldsAreNamedInAHeader) {
+  const std::string odd = R"(,"temprature":0,"a,b":1,"b\u0001":2,"stream_options":{"wink":1})";
+  const std::string start = R"({"messages":[{"role":"user","content":"tell"}],"max_tokens":2)";
+  const std::string name = "x-reprise-ignored";
+  for (const char* more : {",\"stream\":true}", ",\"stream\":true,\"return_progress\":true}"}) {
+    EXPECT_EQ(post("/v1/chat/completions", start + odd + more).header(name),
+              "stream_options.wink, temprature");
+  }
+  EXPECT_EQ(post("/v1/chat/completions", start + R"(,"temprature":0})").header(name), "temprature");
+  EXPECT_EQ(post("/v1/chat/completions", start + "}").header(name), "(none)");
+  EXPECT_EQ(post("/v1/completions", R"({"prompt":"a","max_tokens":1,"odd":1})").header(name),
+            "odd");
+  EXPECT_EQ(post("/completion", R"({"prompt":"a","n_predict":1,"odd":1})").header(name), "odd");
+  EXPECT_EQ(post("/v1/responses", R"({"input":"a","max_output_tokens":1,"odd":1})").header(name),
+            "odd");
+  EXPECT_EQ(post("/tokenize", R"({"content":"a","odd":1})").header(name), "odd");
+  std::string many = R"({"content":"a")";
+  for (int i = 0; i < 100; i++) many += fmt::format(",\"odd_field_{}\":1", i);
+  const std::string value = post("/tokenize", many + "}").header(name);
+  EXPECT_EQ(std::ranges::count(value, ','), 15) << value;
+  EXPECT_LE(value.size(), 512u);
+}
+
 TEST_F(EndpointsTest, Responses) {
   const Reply reply = post("/v1/responses", R"({"input":"tell","max_output_tokens":3})");
   ASSERT_EQ(reply.head.status, 200) << reply.body;
@@ -188,7 +283,7 @@ TEST_F(EndpointsTest, OpenApiKnowsTheRoutes) {
   const Reply reply = ask("GET", "/openapi.json");
   const JsonValue document = reply.json();
   EXPECT_TRUE(std::string_view(document.at("openapi").as_string()).starts_with("3.1"));
-  EXPECT_EQ(document.at("paths").as_object().size(), 24u);
+  EXPECT_EQ(document.at("paths").as_object().size(), 26u);
   for (const RouteDescription& described : route_descriptions()) {
     std::string path(described.path);
     if (const std::size_t at = path.find("{id}"); at != std::string::npos) path.replace(at, 4, "x");
@@ -204,7 +299,7 @@ TEST_F(EndpointsTest, KeysAreWantedWhereSomethingIsShown) {
   ServiceOptions options;
   options.api_keys = ApiKeys({"first"});
   start({}, {}, options);
-  for (const char* path : {"/health", "/v1/health", "/ready"}) {
+  for (const char* path : {"/", "/health", "/v1/health", "/ready"}) {
     EXPECT_EQ(ask("GET", path).head.status, 200) << path;
   }
   for (const char* path :

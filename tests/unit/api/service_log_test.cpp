@@ -7,6 +7,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "api/refusal_log.h"
 #include "api/service.h"
 #include "api_fixture.h"
 
@@ -93,6 +94,10 @@ TEST_F(LogTest, NothingThatAClientSays) {
         R"({"messages":[{"role":")" + marker + R"(","content":"a"}]})",
         R"({"messages":[{"role":"assistant","content":")" + marker + R"("}]})",
         R"({"messages":[{"role":"user","content":")" + marker + R"("}],"top_p":")" + marker + "\"}",
+        R"({"messages":[{"role":"user","content":"a"}],"logit_bias":{")" + marker + "\":1}}",
+        R"({"messages":[{"role":"user","content":"a"}],"response_format":{"type":"json_schema",)"
+        R"("json_schema":{"name":"n","schema":{"type":"object","properties":{")" +
+            marker + R"(":{"not":{}}}}}}})",
         R"({"messages":[{"role":"user","content":")" + marker + std::string(2000, 'q') + "\"}]}"}) {
     const Reply reply = ask("POST", chats, body, key);
     EXPECT_GE(reply.head.status, 400) << body.substr(0, 100);
@@ -102,6 +107,10 @@ TEST_F(LogTest, NothingThatAClientSays) {
             401);
   EXPECT_EQ(ask("GET", "/" + marker, "", key).head.status, 404);
   EXPECT_EQ(ask("GET", "/v1/models/" + marker, "", key).head.status, 404);
+  EXPECT_EQ(ask("DELETE", "/v1/responses/" + marker, "", key).head.status, 404);
+  EXPECT_EQ(ask("POST", "/v1/responses", R"({"input":"a","metadata":{")" + marker + R"(":1}})", key)
+                .head.status,
+            400);
   EXPECT_EQ(ask(marker, "/v1/models", "", key).head.status, 405);
   // A client that leaves.
   {
@@ -126,6 +135,65 @@ TEST_F(LogTest, NothingThatAClientSays) {
   for (const std::string field : {"odd_field", "only_for_texts", "only_for_tokens"}) {
     EXPECT_NE(text.find("unknown request field " + field), std::string::npos) << text;
   }
+  for (const std::string line :
+       {"POST /v1/chat/completions: 400 invalid_json",
+        "POST /v1/chat/completions: 400 invalid_type top_p",
+        "POST /v1/chat/completions: 400 invalid_value logit_bias",
+        "POST /v1/chat/completions: 401 invalid_api_key", "GET /{...}: 404 not_found",
+        "GET /v1/models/{id}: 404 model_not_found model", "(another method) /v1/models: 405",
+        "DELETE /v1/responses/{id}: 404 response_not_found",
+        "POST /v1/responses: 400 invalid_type metadata"}) {
+    EXPECT_NE(text.find("refused " + line), std::string::npos) << line << "\n" << text;
+  }
+}
+
+TEST_F(LogTest, ALineForEachRefusal) {
+  const LogCapture log;
+  for (int times = 0; times < 3; times++) chat(R"({"messages":[]})");
+  chat(R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1})");
+  std::string body;
+  service->error_reply(413, "request_too_large", "too much", body);
+  TearDown();
+  const std::string text = log.text();
+  const std::string line = "[info] refused POST /v1/chat/completions: 400 invalid_value messages\n";
+  std::size_t lines = 0;
+  for (std::size_t at = text.find("refused"); at != std::string::npos;
+       at = text.find("refused", at + 1)) {
+    lines++;
+  }
+  EXPECT_EQ(lines, 4u) << text;
+  EXPECT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_NE(text.find("refused a request that could not be read: 413 request_too_large"),
+            std::string::npos);
+}
+
+TEST(RefusalLog, NamesEndWhereTheClientsBegin) {
+  EXPECT_EQ(loggable_param("messages[2].tool_calls[0].function.arguments"),
+            "messages[2].tool_calls[0].function.arguments");
+  EXPECT_EQ(loggable_param("metadata.secret"), "metadata");
+  EXPECT_EQ(loggable_param("chat_template_kwargs.secret"), "chat_template_kwargs");
+  EXPECT_EQ(loggable_param("tools[0].function.parameters.properties.secret"),
+            "tools[0].function.parameters");
+  EXPECT_EQ(loggable_param("response_format.json_schema.schema.properties.secret"),
+            "response_format.json_schema.schema");
+  EXPECT_EQ(loggable_param("json_schema.properties.secret"), "json_schema");
+  EXPECT_EQ(loggable_param("a b"), "");
+  EXPECT_EQ(loggable_param(""), "");
+  EXPECT_LE(loggable_param(std::string(500, 'a') + ".b").size(), 128u);
+}
+
+TEST_F(LogTest, WhatWasProbablyMeant) {
+  const LogCapture log;
+  const std::string start = R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1,)";
+  chat(start + R"("temprature":0.5})");
+  chat(start + R"("entirely_other":0.5})");
+  ask("POST", "/completion", R"({"prompt":"a","n_predict":1,"n_prob":1})");
+  TearDown();
+  const std::string text = log.text();
+  EXPECT_NE(text.find("field temprature: ignored, did you mean temperature?\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("field entirely_other: ignored\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("field n_prob: ignored, did you mean n_probs?\n"), std::string::npos) << text;
 }
 
 TEST_F(LogTest, AToolThatIsLeftOutIsNamedOnce) {

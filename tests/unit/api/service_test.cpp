@@ -514,7 +514,7 @@ TEST_F(ServiceTest, ErrorReplyForTheConnection) {
   EXPECT_EQ(head.content_type, "application/json");
   const std::vector<std::pair<std::string, std::string>> cors = {
       {"access-control-allow-origin", "https://a.example"},
-      {"access-control-expose-headers", "x-reprise-cache, retry-after"},
+      {"access-control-expose-headers", "x-reprise-cache, x-reprise-ignored, retry-after"},
       {"vary", "origin"}};
   EXPECT_EQ(head.headers, cors);
   EXPECT_EQ(body, R"({"error":{"message":"got 17, expected 16","type":"invalid_request_error",)"

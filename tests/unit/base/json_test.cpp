@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 namespace reprise {
@@ -35,6 +36,38 @@ TEST(Json, RoundTrip) {
   const Result<JsonValue> value = parse_json(text);
   ASSERT_TRUE(value) << value.error().message;
   EXPECT_EQ(to_json(*value), text);
+}
+
+// What people often write is told by name, with its byte.
+TEST(Json, TroubleIsNamed) {
+  const auto expect = [](std::string_view text, std::string_view message) {
+    EXPECT_EQ(error_of(text), fmt::format("invalid JSON at byte {}", message)) << text;
+  };
+  expect(R"({"a":1,})", "7: a comma before a closing bracket");
+  expect("[1,]", "3: a comma before a closing bracket");
+  expect("{'a':1}", "1: a single quote, expected double quotes");
+  expect("{a:1}", "1: expected a name in double quotes");
+  expect(R"({"a":NaN})", "5: a word other than true, false and null");
+  expect(R"([true,True])", "6: a word other than true, false and null");
+  expect("hello", "0: a word other than true, false and null");
+  expect("<html>", "0: expected a value");
+  expect("{\"a\":\"x\ny\"}", "7: a control character in a string, expected an escape such as \\n");
+  expect(R"({"a":01})", "6: a number in a form that JSON does not have");
+  expect(R"({"a":.5})", "5: a number in a form that JSON does not have");
+  expect(R"({"a":1e})", "7: a number in a form that JSON does not have");
+  expect(R"({"a" 1})", "5: expected a colon behind the name");
+  expect("[1 2]", "3: expected a comma or a closing bracket");
+  expect(R"([true"x"])", "5: expected a comma or a closing bracket");
+  expect(R"({"a":1 "b":2})", "7: expected a comma or a closing bracket");
+  expect(R"(["\q"])", "3: an unknown escape in a string");
+  expect("[\"\xff\"]", "2: bytes that are not UTF-8");
+  expect("\xef\xbb\xbf{}", "0: a byte order mark");
+  expect("[1 // one\n]", "3: a comment, which JSON does not have");
+  for (const char* text :
+       {R"(["\ud800"])", R"(["\ud800x"])", R"(["\udc00"])", R"(["\ud800\u0041"])"}) {
+    EXPECT_NE(error_of(text).find(": a lone surrogate, expected a pair"), std::string::npos)
+        << error_of(text);
+  }
 }
 
 TEST(Json, Whitespace) {
