@@ -5,7 +5,9 @@ SERVE_FLAGS ?=
 JOBS ?= $(shell nproc)
 VENV := build/venv
 
-.PHONY: build serve model test test-all bench format clean
+PREFIX ?= /usr/local
+
+.PHONY: build install serve check-model check-port model test test-all bench format clean
 
 build:
 	@tools/install_packages build
@@ -15,12 +17,26 @@ build:
 	  (cat build/configure.log; exit 1)
 	@cmake --build --preset release -j $(JOBS) >&2
 
-# A name that tools/fetch_model knows is fetched and kept; anything else is a path.
-model:
+# What make build left; alone, so that nothing is built as root.
+install:
+	@test -x build/release/reprise || { echo "reprise: nothing to install: make build first" >&2; exit 1; }
+	@install -D -m 755 build/release/reprise "$(DESTDIR)$(PREFIX)/bin/reprise"
+
+# A name that tools/fetch_model knows is fetched and kept; anything else is a path. Checked before
+# anything is built.
+check-model:
+	@case "$(MODEL)" in smollm2|gemma3-270m) ;; *) test -e "$(MODEL)" || \
+	  { echo "reprise: MODEL=$(MODEL): expected smollm2, gemma3-270m or the path of a model" >&2; exit 1; } ;; esac
+
+check-port:
+	@case "$(PORT)" in ''|*[!0-9]*|??????*) false ;; *) test "$(PORT)" -le 65535 ;; esac || \
+	  { echo "reprise: PORT=$(PORT): expected a number from 0 to 65535" >&2; exit 1; }
+
+model: check-model
 	@tools/install_packages build
 	@case "$(MODEL)" in smollm2|gemma3-270m) tools/fetch_model "$(MODEL)" ;; *) echo "$(MODEL)" ;; esac
 
-serve: build
+serve: check-model check-port build
 	@path=$$($(MAKE) -s --no-print-directory model MODEL="$(MODEL)" | tail -n 1) && test -n "$$path" && \
 	  exec build/release/reprise serve -m "$$path" --port $(PORT) $(SERVE_FLAGS)
 
@@ -34,7 +50,7 @@ test-all:
 	@tools/install_packages test
 	@tools/run_tests all
 
-bench: build
+bench: check-model build
 	@path=$$($(MAKE) -s --no-print-directory model MODEL="$(MODEL)" | tail -n 1) && \
 	  exec build/release/reprise bench -m "$$path"
 

@@ -18,6 +18,7 @@
 #include "cli/bench_report.h"
 #include "cli/bench_runner.h"
 #include "cli/commands.h"
+#include "cli/model_headers.h"
 #include "cli/progress_line.h"
 #include "cli/scenario.h"
 #include "cli/stack.h"
@@ -115,7 +116,7 @@ Status measure(const Options& options, const Stack& stack, BenchPlan plan, Bench
   for (const int threads : plan.threads) report.bandwidth.push_back({threads, {}});
   BenchRunner runner(stack, options.kv_type, std::move(plan));
   show_progress(options, "filling the caches");
-  runner.fill();
+  TRY(runner.fill());
   for (int round = 0; round <= options.repetitions; round++) {
     show_progress(options, fmt::format("round {} of {}", round, options.repetitions));
     runner.run_round(round == 0);
@@ -136,6 +137,7 @@ Status bench(const Options& options) {
   if (threads.empty()) threads.push_back(usable_cpus());
   // What needs no model is checked before one is loaded.
   TRY(plan_bench(options, 1 << 30, threads[0]));
+  TRY(check_context_length(options));
   TRY_ASSIGN(const Stack stack, load_timed(options, threads, report));
   TRY_ASSIGN(BenchPlan plan, plan_bench(options, report.context_length, threads[0]));
   report.left_out = plan.left_out;

@@ -78,12 +78,13 @@ std::optional<PlainRead> read_plainly(const std::vector<std::filesystem::path>& 
       read.bytes += part;
     }
   }
-  if (good && read.bytes < memory_available_bytes() / 2) {
-    const MemoryBlock memory(read.bytes);
+  const Result<MemoryBlock> memory =
+      MemoryBlock::take(read.bytes < memory_available_bytes() / 2 ? read.bytes : 0);
+  if (good && memory && memory->size() == read.bytes) {
     std::atomic<bool> all{true};
     pool.parallel_for(static_cast<int>(parts.size()), [&](int task, int) {
       const Part& part = parts[static_cast<std::size_t>(task)];
-      if (!read_part(files[part.file], part.offset, part.size, memory.data() + part.target)) {
+      if (!read_part(files[part.file], part.offset, part.size, memory->data() + part.target)) {
         all.store(false, std::memory_order_relaxed);
       }
     });

@@ -2,12 +2,20 @@
 #include "cli/bench_report.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "cli/counted.h"
+
 namespace reprise {
 namespace {
+
+constexpr std::string_view kLegend =
+    "spread: how far the middle half of the samples lies apart; overhead: part of a decode step in "
+    "which no task runs; of it: the weights' GB/s beside the bandwidth; logits: one hash of all "
+    "logits, the same for every number of threads and every --isa\n";
 
 // The value below which `part` of the ordered values lie, between two of them by proportion.
 double quantile(std::span<const double> ordered, double part) {
@@ -96,22 +104,22 @@ std::string result_line(const BenchReport& report, const BenchResult& result) {
 }
 
 std::string load_lines(const BenchReport& report) {
-  std::string text = fmt::format("load      {:.0f} ms with {} threads", 1000 * report.load_seconds,
-                                 report.load_threads);
+  std::string text = fmt::format("load      {:.0f} ms with {}", 1000 * report.load_seconds,
+                                 counted(report.load_threads, "thread"));
   if (report.plain_read) {
     text += fmt::format(", {:.2f} x a plain read of the {:.0f} MiB ({:.0f} ms)",
                         report.load_seconds / report.plain_read->seconds,
                         mebibytes(report.plain_read->bytes), 1000 * report.plain_read->seconds);
   }
   text += fmt::format("; with tokenizer and template {:.0f} ms\n", 1000 * report.start_seconds);
-  text += fmt::format("memory    {:.1f} MiB of weights, {:.1f} MiB in the files ({:+.1f} %)\n",
+  text += fmt::format("weights   {:.1f} MiB in memory, {:.1f} MiB in the files ({:+.1f} %)\n",
                       mebibytes(report.resident_bytes), mebibytes(report.stored_bytes),
                       percent_over(report.resident_bytes, report.stored_bytes));
   text += fmt::format("a token   reads {:.1f} MiB of weights\n", mebibytes(report.token_bytes));
   for (const ProbedBandwidth& probe : report.bandwidth) {
     const Sampled speed = Sampled::of(probe.gigabytes_per_second);
-    text += fmt::format("memory    {:.1f} GB/s read by {} threads ({:.1f} to {:.1f})\n",
-                        speed.median, probe.threads, speed.least, speed.most);
+    text += fmt::format("bandwidth {:.1f} GB/s of memory read by {} ({:.1f} to {:.1f})\n",
+                        speed.median, counted(probe.threads, "thread"), speed.least, speed.most);
   }
   return text;
 }
@@ -166,7 +174,7 @@ std::string bench_table(const BenchReport& report) {
     text += fmt::format("left out: depth {} (the context is {} tokens)\n",
                         fmt::join(report.left_out, ", "), report.context_length);
   }
-  return text + fmt::format("logits {}\n", report.logits_hash);
+  return text + fmt::format("logits {}\n{}", report.logits_hash, kLegend);
 }
 
 }  // namespace reprise

@@ -41,20 +41,32 @@ std::string name_of(const BenchCell& cell) {
 }  // namespace
 
 BenchRunner::BenchRunner(const Stack& stack, kernels::KvType kv_type, BenchPlan plan)
-    : stack_(&stack),
-      plan_(std::move(plan)),
-      pages_(stack.bundle->model().config().kv_layout(kv_type),
-             budget_bytes(stack.bundle->model().config().kv_layout(kv_type), plan_)) {
+    : stack_(&stack), kv_type_(kv_type), plan_(std::move(plan)) {
   for (const BenchCell& cell : plan_.cells()) results_.push_back({cell, {}, {}, {}});
+}
+
+Status BenchRunner::make_pages() {
+  KvLayout layout = stack_->bundle->model().config().kv_layout(kv_type_);
+  const std::size_t budget = budget_bytes(layout, plan_);
+  if (const Status room = PagePool::check(layout, budget); !room) {
+    return fail(room.error().code, room.error().message, "--depths");
+  }
+  pages_ = std::make_unique<PagePool>(std::move(layout), budget);
+  return {};
+}
+
+Status BenchRunner::make_teams() {
   const int rows = std::max({kBenchChunk, plan_.rows_max(), plan_.batch_max()});
   for (const int threads : plan_.threads) {
     Team team;
-    if (threads != stack.pool->threads()) team.own = std::make_unique<ThreadPool>(threads);
-    team.pool = team.own ? team.own.get() : stack.pool.get();
-    team.decoder = std::make_unique<Decoder>(stack.bundle->model(), *stack.kernels, *team.pool,
+    if (threads != stack_->pool->threads()) team.own = std::make_unique<ThreadPool>(threads);
+    team.pool = team.own ? team.own.get() : stack_->pool.get();
+    TRY(check_started(*team.pool, threads));
+    team.decoder = std::make_unique<Decoder>(stack_->bundle->model(), *stack_->kernels, *team.pool,
                                              rows, plan_.batch_max());
     teams_.push_back(std::move(team));
   }
+  return {};
 }
 
 BenchRunner::Team& BenchRunner::team(int threads) {
@@ -110,17 +122,19 @@ SequenceCache BenchRunner::copy_of(const SequenceCache& sequence) {
   }
   const Result<StateSnapshot> snapshot = model.snapshot_sequence_state(sequence);
   if (!snapshot) return sequence.fork();
-  Result<SequenceCache> copy = model.restore_sequence_state(*snapshot, pages_);
+  Result<SequenceCache> copy = model.restore_sequence_state(*snapshot, *pages_);
   return copy ? std::move(*copy) : sequence.fork();
 }
 
 // The sequences of a batch have pages of their own, or reading them would cost what one costs.
 // Filling one is a prefill; the others are deep copies of it, where the KV type has snapshots and
 // there is memory enough.
-void BenchRunner::fill() {
+Status BenchRunner::fill() {
+  TRY(make_pages());
+  TRY(make_teams());
   Team& fastest = team(std::ranges::max(plan_.threads));
   std::vector<SequenceCache> filling;
-  filling.emplace_back(pages_);
+  filling.emplace_back(*pages_);
   for (const Position depth : plan_.depths) {
     while (filling.front().offset() < depth) {
       const Position left = depth - filling.front().offset();
@@ -133,6 +147,7 @@ void BenchRunner::fill() {
     }
     depths_.push_back(std::move(filled));
   }
+  return {};
 }
 
 void BenchRunner::run_round(bool warms_up) {

@@ -26,8 +26,9 @@ class BenchRunner {
   // The stack must outlive the runner; its pool serves the plan's largest number of threads.
   BenchRunner(const Stack& stack, kernels::KvType kv_type, BenchPlan plan);
 
-  // Brings a cache to every depth.
-  void fill();
+  // Once, before anything else: takes threads and memory, brings a cache to every depth. Errors:
+  // exhausted where the system refuses threads or address space for keys and values.
+  Status fill();
   // One sample of every cell, in an order that turns: a slow phase of the machine hits all alike.
   // The first round warms up and its times are dropped.
   void run_round(bool warms_up);
@@ -51,6 +52,8 @@ class BenchRunner {
     std::vector<SequenceCache> sequences;
   };
 
+  Status make_pages();
+  Status make_teams();
   Team& team(int threads);
   Depth& at(Position depth);
   SequenceCache copy_of(const SequenceCache& sequence);
@@ -60,9 +63,10 @@ class BenchRunner {
   void note_hash(BenchResult& result, const std::string& hash);
 
   const Stack* stack_;
+  kernels::KvType kv_type_;
   BenchPlan plan_;
   std::vector<BenchResult> results_;
-  PagePool pages_;
+  std::unique_ptr<PagePool> pages_;
   std::vector<Team> teams_;  // in the plan's order of threads
   std::vector<Depth> depths_;
   std::string mismatch_;

@@ -10,10 +10,10 @@ constexpr CommandSpec kCommands[] = {
     {"serve", "serve the OpenAI API over HTTP", run_serve},
     {"run", "chat in the terminal", run_chat},
     {"generate", "continue one prompt", run_generate},
-    {"inspect", "show what a model file holds", run_inspect},
+    {"inspect", "show what a model, or a snapshot of a sequence, holds", run_inspect},
     {"bench", "measure loading, prefill and decode at depths", run_bench},
     {"cache", "show or empty a running server's prompt cache", run_cache},
-    {"options", "print the table of options as Markdown", run_options},
+    {"options", "print the table of options as Markdown", run_options, true},
 };
 
 }  // namespace

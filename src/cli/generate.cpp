@@ -1,8 +1,8 @@
 // `reprise generate`: one prompt, one answer on stdout, figures on stderr.
-#include <fmt/core.h>
-
 #include "cli/commands.h"
+#include "cli/model_headers.h"
 #include "cli/stack.h"
+#include "cli/standard_output.h"
 #include "cli/terminal_reply.h"
 
 namespace reprise {
@@ -11,6 +11,7 @@ int run_generate(const Options& options) {
   if (options.prompt.empty()) {
     return report({Errc::invalid_argument, "no prompt given: -p TEXT", "--prompt"});
   }
+  if (const Status fits = check_context_length(options); !fits) return report(fits.error());
   Result<Stack> stack = Stack::load(options);
   if (!stack) return report(stack.error());
   Result<PreparedPrompt> prompt = options.chat
@@ -22,8 +23,8 @@ int run_generate(const Options& options) {
       options.chat ? stack->bundle->reply_style().format : ReplyFormat::plain;
   const Result<TerminalReply> reply = print_reply(*stack, options, std::move(*prompt), format);
   if (!reply) return report(reply.error());
-  fmt::print("\n");
-  print_summary(reply->end);
+  write_output("\n");
+  print_summary(options, reply->end);
   return reply->end.error ? report(*reply->end.error) : 0;
 }
 

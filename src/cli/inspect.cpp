@@ -8,7 +8,10 @@
 
 #include <fmt/core.h>
 
+#include "base/json.h"
+#include "base/log.h"
 #include "cli/commands.h"
+#include "cli/counted.h"
 #include "cli/stack.h"
 #include "kv/snapshot_file.h"
 #include "model/checkpoint.h"
@@ -86,9 +89,34 @@ void print_tensor_types(const Checkpoint& checkpoint) {
   }
   fmt::print("tensors        {}\n", checkpoint.tensors().size());
   for (const auto& [name, type] : types) {
-    fmt::print("  {:6} {:4} tensors, {:.1f} MiB\n", name, type.first,
+    fmt::print("  {:6} {:>12}, {:.1f} MiB\n", name, counted(type.first, "tensor"),
                static_cast<double>(type.second) / (1 << 20));
   }
+}
+
+// "4 bits in groups of 64, 3 tensors in 8 bits in groups of 32": MLX's scheme in config.json; empty
+// where there is none.
+std::string quantization_words(const Settings& settings) {
+  const JsonValue* value = settings.json("quantization");
+  if (value == nullptr) value = settings.json("quantization_config");
+  if (value == nullptr || !value->is_object()) return {};
+  const auto words_of = [](const JsonObject& scheme) -> std::string {
+    const JsonValue* bits = scheme.if_contains("bits");
+    const JsonValue* group = scheme.if_contains("group_size");
+    if (bits == nullptr || group == nullptr || !bits->is_number() || !group->is_number()) return {};
+    return fmt::format("{} bits in groups of {}", bits->to_number<double>(),
+                       group->to_number<double>());
+  };
+  std::string words = words_of(value->get_object());
+  std::map<std::string, int> others;  // of tensors with a scheme of their own
+  for (const auto& member : value->get_object()) {
+    if (!member.value().is_object()) continue;
+    const std::string other = words_of(member.value().get_object());
+    if (!other.empty() && other != words) others[other]++;
+  }
+  for (const auto& [other, count] : others)
+    words += fmt::format("{}{} in {}", words.empty() ? "" : ", ", counted(count, "tensor"), other);
+  return words;
 }
 
 // A snapshot of a sequence (docs/snapshot_format.md).
@@ -111,6 +139,7 @@ bool is_snapshot(const std::filesystem::path& path) {
 }  // namespace
 
 int run_inspect(const Options& options) {
+  if (const Status log = configure_log(options.log_level); !log) return report(log.error());
   if (is_snapshot(options.model)) return inspect_snapshot(options.model);
   const Result<Checkpoint> checkpoint = Checkpoint::open(options.model);
   if (!checkpoint) return report(checkpoint.error());
@@ -127,6 +156,10 @@ int run_inspect(const Options& options) {
   print_config(*config);
   print_span_groups(*config);
   print_tensor_types(*checkpoint);
+  if (!settings->is_gguf()) {
+    const std::string words = quantization_words(*settings);
+    if (!words.empty()) fmt::print("quantisation   MLX affine, {}\n", words);
+  }
   return 0;
 }
 

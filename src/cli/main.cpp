@@ -1,13 +1,17 @@
 // The program: a command, its options, its exit code.
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/core.h>
 
+#include "base/machine.h"
 #include "cli/options.h"
 #include "cli/stack.h"
+#include "cli/standard_output.h"
 
 namespace reprise {
 namespace {
@@ -30,7 +34,17 @@ int run_program(const std::vector<std::string>& arguments) {
 
 int main(int count, char** values) {
   try {
-    return reprise::run_program(std::vector<std::string>(values + 1, values + count));
+    const int code = reprise::run_program(std::vector<std::string>(values + 1, values + count));
+    return reprise::finish_output(code);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "reprise: the system refused memory%s\n",
+                 reprise::address_space_note().c_str());
+    return 1;
+  } catch (const std::system_error& error) {
+    // {fmt}'s, when standard output takes no more
+    if (std::ferror(stdout) != 0) return reprise::finish_output(1, error.code().value());
+    std::fprintf(stderr, "reprise: %s\n", error.what());
+    return 1;
   } catch (const std::exception& error) {  // libraries'; we throw none
     std::fprintf(stderr, "reprise: %s\n", error.what());
     return 1;

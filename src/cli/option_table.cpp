@@ -6,6 +6,9 @@
 
 #include <fmt/core.h>
 
+#include "api/api_keys.h"
+#include "api/openai_fields.h"
+#include "base/check.h"
 #include "base/machine.h"
 #include "cli/options.h"
 
@@ -103,6 +106,35 @@ Status set_scenario(std::string& target, std::string_view text) {
   return set_text(target, text);
 }
 
+// No error repeats a key: it would stand in the journal.
+Status add_keys(std::vector<std::string>& keys, std::string_view text) {
+  for (std::size_t at = 0, number = 1; at <= text.size(); number++) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string_view key = text.substr(at, end - at);
+    if (!is_key(key)) {
+      return fail(Errc::invalid_argument,
+                  fmt::format("key {} of the comma-separated ones {}, expected printable ASCII "
+                              "without spaces",
+                              number, key.empty() ? "is empty" : "has other bytes"));
+    }
+    keys.emplace_back(key);
+    at = end + 1;
+  }
+  return {};
+}
+
+// As browsers write it: another one would never be equal to what they send.
+Status set_origin(std::string& target, std::string_view text) {
+  const std::size_t scheme = text.find("://");
+  const bool has_host = scheme != std::string_view::npos && scheme > 0 && scheme + 3 < text.size();
+  const bool is_origin =
+      has_host && text.find_first_of("/?# ", scheme + 3) == std::string_view::npos;
+  if (text != "*" && text != "null" && !is_origin) {
+    return refuse(text, "*, null (pages from files) or an origin such as https://example.com");
+  }
+  return set_text(target, text);
+}
+
 Status set_output(std::string& target, std::string_view text) {
   if (text != "json" && text != "table") return refuse(text, "json or table");
   return set_text(target, text);
@@ -122,28 +154,53 @@ Status set_threads(Options& options, std::string_view text) {
   return {};
 }
 
+// Bounds and name are those of the API's field.
+template <class T>
+Status set_sampling(T& target, std::string_view name, std::string_view text) {
+  const Limits limits;
+  const auto fields = sampling_fields();
+  const auto field = std::ranges::find(fields, name, &Field<SamplingParams>::name);
+  CHECK(field != fields.end());
+  return set_number(target, text, static_cast<T>(field->low.of(limits)),
+                    static_cast<T>(field->high.of(limits)));
+}
+
 constexpr const char* kAll = "serve run generate bench inspect";
 constexpr const char* kModel = "serve run generate bench";
 constexpr const char* kSample = "run generate";
 constexpr Position kPositionMax = 1 << 30;
 
 constexpr std::array kOptions = {
-    OptionSpec{"-m,--model", "REPRISE_MODEL", "PATH", "", kModel,
-               "GGUF file or folder of the model",
+    OptionSpec{"-m,--model", "REPRISE_MODEL", "PATH", "", kAll, "GGUF file or folder of the model",
                [](Options& o, std::string_view t) { return set_text(o.model, t); }},
-    OptionSpec{"--host", "REPRISE_HOST", "ADDRESS", "127.0.0.1", "serve cache",
-               "address to listen on; cache: of the running server",
+    OptionSpec{"--host",
+               "REPRISE_HOST",
+               "ADDRESS",
+               "127.0.0.1",
+               "serve cache",
+               "address to listen on",
                [](Options& o, std::string_view t) -> Status {
                  // An empty name would mean every address of the machine.
                  if (t.empty()) return refuse(t, "an address or a name");
                  return set_text(o.host, t);
-               }},
-    OptionSpec{"--port", "REPRISE_PORT", "N", "8080", "serve cache",
+               },
+               {"cache", "address of the running server"}},
+    OptionSpec{"--port",
+               "REPRISE_PORT",
+               "N",
+               "8080",
+               "serve cache",
                "port to listen on; 0: the system chooses",
-               [](Options& o, std::string_view t) { return set_number(o.port, t, 0, 65535); }},
-    OptionSpec{"-t,--threads", "REPRISE_THREADS", "N", "CPUs allowed", kModel,
-               "compute threads, the engine's own included; bench: also a list, 1,2",
-               [](Options& o, std::string_view t) { return set_threads(o, t); }},
+               [](Options& o, std::string_view t) { return set_number(o.port, t, 0, 65535); },
+               {"cache", "port of the running server"}},
+    OptionSpec{"-t,--threads",
+               "REPRISE_THREADS",
+               "N",
+               "CPUs allowed",
+               kModel,
+               "compute threads, the engine's own included",
+               [](Options& o, std::string_view t) { return set_threads(o, t); },
+               {"bench", "compute threads; a list (1,2): measure with each"}},
     OptionSpec{"-c,--ctx-size", "REPRISE_CTX_SIZE", "N", "the model's", kModel,
                "tokens of one sequence, prompt and completion together",
                [](Options& o, std::string_view t) {
@@ -152,18 +209,14 @@ constexpr std::array kOptions = {
     OptionSpec{"-a,--alias", "REPRISE_ALIAS", "NAME", "file name", "serve",
                "model id in /v1/models and in replies",
                [](Options& o, std::string_view t) { return set_text(o.alias, t); }},
-    OptionSpec{"--api-key", "REPRISE_API_KEY", "KEY", "none needed", "serve cache",
-               "key that requests must carry (Authorization: Bearer); several: comma-separated; "
-               "cache: sends the first",
-               [](Options& o, std::string_view t) -> Status {
-                 for (std::size_t at = 0; at <= t.size();) {
-                   const std::size_t end = std::min(t.find(',', at), t.size());
-                   if (end == at) return refuse(t, "non-empty keys");
-                   o.api_keys.emplace_back(t.substr(at, end - at));
-                   at = end + 1;
-                 }
-                 return {};
-               }},
+    OptionSpec{"--api-key",
+               "REPRISE_API_KEY",
+               "KEY",
+               "none needed",
+               "serve cache",
+               "key that requests must carry (Authorization: Bearer); several: comma-separated",
+               [](Options& o, std::string_view t) { return add_keys(o.api_keys, t); },
+               {"cache", "key to send; of several the first"}},
     OptionSpec{"--api-key-file", "REPRISE_API_KEY_FILE", "PATH", "", "serve",
                "more keys, one a line: NAME KEY or NAME KEY admin; read again on SIGHUP",
                [](Options& o, std::string_view t) -> Status {
@@ -173,7 +226,7 @@ constexpr std::array kOptions = {
                }},
     OptionSpec{"--cors-origin", "REPRISE_CORS_ORIGIN", "ORIGIN", "off", "serve",
                "origin that browsers may call from; * for any",
-               [](Options& o, std::string_view t) { return set_text(o.cors_origin, t); }},
+               [](Options& o, std::string_view t) { return set_origin(o.cors_origin, t); }},
     OptionSpec{"--parallel", "REPRISE_PARALLEL", "N", "8", "serve", "sequences running at once",
                [](Options& o, std::string_view t) { return set_number(o.parallel, t, 1, 256); }},
     OptionSpec{"--max-queue", "REPRISE_MAX_QUEUE", "N", "256", "serve",
@@ -258,17 +311,16 @@ constexpr std::array kOptions = {
                [](Options& o, std::string_view t) {
                  return set_number<Position>(o.max_tokens, t, 1, kPositionMax);
                }},
-    OptionSpec{
-        "--temperature", "", "X", "0", kSample, "0: always the likeliest token",
-        [](Options& o, std::string_view t) { return set_number(o.temperature, t, 0.0, 100.0); }},
-    OptionSpec{"--top-k", "", "N", "0", kSample, "draw from the N likeliest only; 0: all",
+    OptionSpec{"--temperature", "", "X", "0", kSample, "0: always the likeliest token",
                [](Options& o, std::string_view t) {
-                 return set_number(o.top_k, t, 0, std::numeric_limits<int>::max());
+                 return set_sampling(o.temperature, "temperature", t);
                }},
+    OptionSpec{"--top-k", "", "N", "0", kSample, "draw from the N likeliest only; 0: all",
+               [](Options& o, std::string_view t) { return set_sampling(o.top_k, "top_k", t); }},
     OptionSpec{"--top-p", "", "X", "1", kSample, "draw from the likeliest that sum to X",
-               [](Options& o, std::string_view t) { return set_number(o.top_p, t, 1e-6, 1.0); }},
+               [](Options& o, std::string_view t) { return set_sampling(o.top_p, "top_p", t); }},
     OptionSpec{"--min-p", "", "X", "0", kSample, "drop tokens below X times the likeliest",
-               [](Options& o, std::string_view t) { return set_number(o.min_p, t, 0.0, 1.0); }},
+               [](Options& o, std::string_view t) { return set_sampling(o.min_p, "min_p", t); }},
     OptionSpec{"--seed", "", "N", "drawn", kSample, "makes the draw repeatable",
                [](Options& o, std::string_view t) {
                  return set_number<std::int64_t>(o.seed, t, 0,
@@ -297,9 +349,14 @@ constexpr std::array kOptions = {
     OptionSpec{
         "--repetitions", "", "N", "3", "bench", "samples of each; the median is reported",
         [](Options& o, std::string_view t) { return set_number(o.repetitions, t, 1, 1000); }},
-    OptionSpec{"--url", "", "URL", "", "bench cache",
-               "a running server, http://HOST:PORT; cache: in place of --host and --port",
-               [](Options& o, std::string_view t) { return set_text(o.url, t); }},
+    OptionSpec{"--url",
+               "",
+               "URL",
+               "",
+               "bench cache",
+               "a running server, http://HOST:PORT, for --scenario",
+               [](Options& o, std::string_view t) { return set_text(o.url, t); },
+               {"cache", "a running server, http://HOST:PORT; in place of --host and --port"}},
     OptionSpec{"--cache-salt", "", "TEXT", "", "cache",
                "look at the entries of requests with this cache_salt",
                [](Options& o, std::string_view t) { return set_text(o.cache_salt, t); }},

@@ -1,6 +1,5 @@
 // The options of every command in one table: flag, environment variable, default, range, help.
-// Parsing,
-// --help and the README's table all come from it.
+// Parsing, --help and the README's table all come from it.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -80,8 +79,14 @@ struct OptionSpec {
   const char* help;
   // Errors: invalid_argument, naming what was got and what is allowed.
   Status (*set)(Options& options, std::string_view text);
+  // The one command, if any, to which the option means something else, and what.
+  struct Other {
+    const char* command = "";
+    const char* help = "";
+  } other = {};
 
   bool belongs_to(std::string_view command) const;
+  const char* help_for(std::string_view command) const;
 };
 
 std::span<const OptionSpec> option_table();
@@ -90,6 +95,7 @@ struct CommandSpec {
   const char* name;
   const char* help;
   int (*run)(const Options& options);  // returns the exit code
+  bool is_for_developers = false;      // not listed by --help
 };
 std::span<const CommandSpec> command_table();
 

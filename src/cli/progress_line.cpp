@@ -7,6 +7,8 @@
 
 #include <fmt/core.h>
 
+#include "base/log.h"
+
 namespace reprise {
 namespace {
 
@@ -23,7 +25,8 @@ ProgressLine::ProgressLine(std::string what, std::string unit, Log log,
       visible_from_(std::chrono::steady_clock::now() + patience) {}
 
 void ProgressLine::show(std::size_t done, std::size_t total) {
-  if (!is_terminal_ && log_ == Log::silent) return;
+  const bool is_logged = log_ == Log::quarters && spdlog::should_log(spdlog::level::info);
+  if (!is_terminal_ && !is_logged) return;
   const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
   const int step = is_terminal_ ? 1 : kLogStep;
   if (percent == shown_ || (percent / step == shown_ / step && percent != 100)) return;

@@ -6,8 +6,8 @@
 
 namespace reprise {
 
-// On a terminal it rewrites its own line; in a log it says a quarter at a time. Nothing is written
-// by the destructor.
+// On a terminal it rewrites its own line; in a log it says a quarter at a time, where the log's
+// level is info or more. Nothing is written by the destructor.
 class ProgressLine {
  public:
   enum class Log : bool { silent, quarters };

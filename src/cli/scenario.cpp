@@ -10,14 +10,14 @@
 #include <fmt/core.h>
 
 #include "cli/child_server.h"
+#include "cli/model_headers.h"
 #include "cli/progress_line.h"
 #include "cli/scenario_report.h"
 #include "cli/scenario_scripts.h"
 #include "cli/scenario_session.h"
 #include "cli/scenario_storm.h"
 #include "cli/stack.h"
-#include "model/checkpoint.h"
-#include "model/family.h"
+#include "cli/standard_output.h"
 
 namespace reprise {
 namespace {
@@ -75,10 +75,7 @@ std::vector<std::string> serve_arguments(const Options& options, std::size_t bud
 // From the model's headers alone.
 Result<KvCost> read_kv_cost(const Options& options) {
   if (options.model.empty()) return KvCost{};
-  TRY_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(options.model));
-  TRY_ASSIGN(const Settings settings, Settings::read(checkpoint));
-  TRY_ASSIGN(const FamilyEntry* family, find_family(settings));
-  TRY_ASSIGN(const ModelConfig config, family->read_config(settings));
+  TRY_ASSIGN(const ModelConfig config, read_model_config(options.model));
   KvCost cost;
   for (const SpanGroup& group : config.kv_layout(options.kv_type).groups)
     cost.column_bytes += static_cast<double>(group.page_bytes());
@@ -215,7 +212,7 @@ int run_scenario(const Options& options) {
   for (auto& [key, value] : outcome->json) json[key] = std::move(value);
   json["bars"] = bars_json(outcome->bars);
   fmt::print("{}\n", to_json(json));
-  std::fflush(stdout);
+  write_output({});
   if (outcome->bars.empty()) {
     write_stderr("no bar could be checked: the server tells no token ids\n");
     return options.check ? 1 : 0;

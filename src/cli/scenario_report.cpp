@@ -38,8 +38,12 @@ double ScenarioBar::strain() const {
 }
 
 std::string ScenarioBar::text() const {
-  return fmt::format("{}: {:.6g} of {} {:.6g}{}", name, value, is_least ? "at least" : "at most",
-                     limit, holds() ? "" : " (missed)");
+  constexpr double kMebibyte = 1 << 20;
+  const auto number = [&](double amount) {
+    return is_bytes ? fmt::format("{:.1f} MiB", amount / kMebibyte) : fmt::format("{:.6g}", amount);
+  };
+  return fmt::format("{}: {} of {} {}{}", name, number(value), is_least ? "at least" : "at most",
+                     number(limit), holds() ? "" : " (missed)");
 }
 
 double quantile(std::vector<double> values, double q) {
@@ -64,7 +68,7 @@ std::optional<ScenarioBar> memory_bar(const ScenarioSession& session, const Json
   if (stats.empty() || cost.token_bytes <= 0 || !session.has_exact_ids()) return std::nullopt;
   return ScenarioBar{fmt::format("cache bytes for {} tokens and {} leaves",
                                  session.tree().unique_tokens(), session.tree().leaves()),
-                     bytes_of(stats), bound_bytes(session.tree(), cost), false};
+                     bytes_of(stats), bound_bytes(session.tree(), cost), false, true};
 }
 
 JsonArray turns_json(const std::vector<ScenarioTurn>& turns) {

@@ -21,6 +21,7 @@ struct ScenarioBar {
   double value = 0;
   double limit = 0;
   bool is_least = false;  // the value must reach the limit; else it must not exceed it
+  bool is_bytes = false;  // people read MiB
 
   bool holds() const { return is_least ? value >= limit : value <= limit; }
   double strain() const;  // above 1: missed

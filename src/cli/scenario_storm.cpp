@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include "cli/scenario_text.h"
+#include "cli/stack.h"
 
 namespace reprise {
 namespace {
@@ -44,8 +45,13 @@ Status run_visits(ScenarioSession& session, const std::vector<Visit>& visits,
     }
   };
   std::vector<std::jthread> workers;
-  for (int i = 0; i < kStormParallel; i++) workers.emplace_back(work);
+  const Status started = unless_refused("the clients", [&]() -> Status {
+    for (int i = 0; i < kStormParallel; i++) workers.emplace_back(work);
+    return {};
+  });
+  if (!started) next = visits.size();
   workers.clear();  // joins
+  TRY(started);
   return outcome;
 }
 

@@ -1,14 +1,21 @@
 // `reprise serve`: the engine behind the HTTP server, until a signal.
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <unistd.h>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include "api/service.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/counted.h"
+#include "cli/model_headers.h"
 #include "cli/stack.h"
+#include "cli/standard_output.h"
 #include "http/server.h"
 #include "kv/state_snapshot.h"
 
@@ -42,8 +49,19 @@ void read_keys_again(const Options& options, Service& service) {
     spdlog::error("the API keys stay as they were: {}", keys.error().message);
     return;
   }
-  spdlog::info("{} API keys from now on", keys->size());
+  spdlog::info("{} from now on", counted(keys->size(), "API key"));
   service.reload_keys(std::move(*keys));
+}
+
+// Whether SIGHUP will mean that the terminal was closed: there is one, and nobody asked at the
+// start that it be ignored (nohup).
+bool hangs_on_terminal() {
+  struct sigaction former = {};
+  if (::sigaction(SIGHUP, nullptr, &former) != 0 || former.sa_handler == SIG_IGN) return false;
+  const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) return false;
+  ::close(terminal);
+  return true;
 }
 
 ServiceOptions service_options_from(const Options& options, ApiKeys keys) {
@@ -61,28 +79,49 @@ ServiceOptions service_options_from(const Options& options, ApiKeys keys) {
 }  // namespace
 
 int run_serve(const Options& options) {
-  // A log whose reader left must not end the server, nor a SIGHUP before it serves.
+  // A log whose reader left must not end the server, nor a SIGHUP before it serves, unless it says
+  // that the terminal is gone.
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);
+  const bool ends_with_terminal = options.api_key_file.empty() && hangs_on_terminal();
+  if (!ends_with_terminal) std::signal(SIGHUP, SIG_IGN);
   if (const Status log = configure_log(options.log_level); !log) return report(log.error());
   Result<ApiKeys> keys = ApiKeys::load(options.api_keys, options.api_key_file);
   if (!keys) return report(keys.error());
   const bool needs_key = keys->size() > 0;
+  // What would be refused after minutes of loading is refused before.
+  const auto port = static_cast<std::uint16_t>(options.port);
+  if (const Status free = Server::check_address(options.host, port); !free)
+    return report(free.error());
+  if (const Status fits = check_context_length(options); !fits) return report(fits.error());
   Result<Stack> stack = Stack::load(options);
   if (!stack) return report(stack.error());
   if (const Status started = stack->start_engine(options); !started) return report(started.error());
-  Service service(*stack->bundle, *stack->engine, service_options_from(options, std::move(*keys)));
+  using OwnedService = std::unique_ptr<Service>;
+  const Result<OwnedService> made = unless_refused("the service", [&]() -> Result<OwnedService> {
+    return std::make_unique<Service>(*stack->bundle, *stack->engine,
+                                     service_options_from(options, std::move(*keys)));
+  });
+  if (!made) return report(made.error());
+  Service& service = **made;
 
   ServerOptions server_options;
   server_options.host = options.host;
-  server_options.port = static_cast<std::uint16_t>(options.port);
+  server_options.port = port;
   if (!options.api_key_file.empty())
     server_options.on_hangup = [&] { read_keys_again(options, service); };
-  Result<std::unique_ptr<Server>> server = Server::listen(service, server_options);
-  if (!server) return report(server.error());
+  std::unique_ptr<Server> server;
+  bool hung_up = false;
+  if (ends_with_terminal) {
+    server_options.on_hangup = [&] {  // shell and kernel may both send one: that is one stop
+      if (!std::exchange(hung_up, true)) server->stop();
+    };
+  }
+  Result<std::unique_ptr<Server>> listening = Server::listen(service, server_options);
+  if (!listening) return report(listening.error());
+  server = std::move(*listening);
 
   const EngineOptions& engine = stack->engine->options();
-  const std::string url = base_url(options.host, (*server)->port());
+  const std::string url = base_url(options.host, server->port());
   spdlog::info("context {} tokens, {} MiB for keys and values, prompt cache {}",
                engine.context_length, engine.kv_budget_bytes >> 20,
                !engine.cache.enabled                ? "off"
@@ -90,8 +129,8 @@ int run_serve(const Options& options) {
                                                     : "off (--kv-type int8 cannot be kept)");
   fmt::print("reprise serves {} at {}\n\n  {}\n\n", service.options().model_alias, url,
              curl_line(url, stack->bundle->has_chat_template(), needs_key));
-  std::fflush(stdout);
-  (*server)->run(true);
+  write_output({});
+  server->run(true);
   spdlog::info("stopped");
   return 0;
 }

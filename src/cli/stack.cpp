@@ -44,7 +44,37 @@ Result<EngineOptions> engine_options_from(const Options& options, const ModelCon
   return engine;
 }
 
+// Before anything that cannot tell an error builds on it.
+Status check_reservation(const Options& options, const KvLayout& layout, std::size_t budget) {
+  const Status room = PagePool::check(layout, budget);
+  if (room) return {};
+  return fail(
+      room.error().code,
+      fmt::format("{} {} bytes; {}", options.cache_bytes > 0 ? "got" : "half of the free memory is",
+                  budget, room.error().message),
+      "--prompt-cache-capacity");
+}
+
 }  // namespace
+
+Status check_started(const ThreadPool& pool, int asked) {
+  if (pool.threads() == asked) return {};
+  return fail(Errc::exhausted,
+              fmt::format("asked for {} threads, but the system gave {}{}", asked, pool.threads(),
+                          address_space_note()),
+              "--threads");
+}
+
+Error refused(std::string_view what, const std::exception& error) {
+  const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+  const bool no_thread =
+      of_system != nullptr && of_system->code() == std::errc::resource_unavailable_try_again;
+  return {Errc::exhausted, fmt::format("{}: the system refused {}{}", what,
+                                       no_thread              ? "a thread"
+                                       : of_system == nullptr ? "memory"
+                                                              : error.what(),
+                                       address_space_note())};
+}
 
 int report(const Error& error) {
   const bool named = !error.field.empty() && error.message.find(error.field) == std::string::npos;
@@ -72,12 +102,15 @@ Result<Stack> Stack::load(const Options& options) {
   stack.kernels = *kernels;
   const int threads = options.threads > 0 ? options.threads : usable_cpus();
   stack.pool = std::make_unique<ThreadPool>(threads);
+  TRY(check_started(*stack.pool, threads));
   ProgressLine line("packing weights", "MiB", ProgressLine::Log::quarters);
   const auto show = [&](std::size_t done, std::size_t total) {
     if (options.log_level == "off" || options.log_level == "error") return;
     line.show(done >> 20, total >> 20);
   };
-  Result<Bundle> loaded = Bundle::load(options.model, *stack.pool, show, options.quantize);
+  Result<Bundle> loaded = unless_refused("the model", [&] {
+    return Bundle::load(options.model, *stack.pool, show, options.quantize);
+  });
   line.clear();
   TRY_ASSIGN(Bundle bundle, std::move(loaded));
   stack.bundle = std::make_unique<Bundle>(std::move(bundle));
@@ -106,7 +139,14 @@ Status Stack::start_engine(const Options& options) {
                             engine_options.kv_budget_bytes, 2 * kPagePositions, 2 * column),
                 "--prompt-cache-capacity");
   }
-  engine = std::make_unique<Engine>(bundle->model(), *kernels, *pool, engine_options);
+  TRY(check_reservation(options, layout, engine_options.kv_budget_bytes));
+  const auto start = [&] {
+    return unless_refused("the engine", [&] {
+      return Result<std::unique_ptr<Engine>>(
+          std::make_unique<Engine>(bundle->model(), *kernels, *pool, engine_options));
+    });
+  };
+  TRY_ASSIGN(engine, start());
   const Position fits = engine->fitting_length();
   const Position asked = engine_options.context_length;
   if (fits >= asked) return {};
@@ -125,7 +165,7 @@ Status Stack::start_engine(const Options& options) {
       fits, asked, needed, engine_options.kv_budget_bytes);
   engine_options.context_length = fits;
   engine.reset();  // its buffers go before the new ones come
-  engine = std::make_unique<Engine>(bundle->model(), *kernels, *pool, std::move(engine_options));
+  TRY_ASSIGN(engine, start());
   return {};
 }
 

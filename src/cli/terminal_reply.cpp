@@ -16,7 +16,9 @@
 
 #include <fmt/core.h>
 
+#include "cli/counted.h"
 #include "cli/progress_line.h"
+#include "cli/standard_output.h"
 #include "text/detokenizer.h"
 #include "text/reply_parser.h"
 
@@ -89,7 +91,7 @@ class TerminalSink : public SequenceSink {
       (is_thought ? outcome_->reply.reasoning : outcome_->reply.text) += part.text;
     }
     parts_.clear();
-    std::fflush(stdout);
+    write_output({});
   }
   // Between thoughts and answer: an empty line, and another brightness where there is one.
   void dim(bool wanted) {
@@ -150,6 +152,7 @@ Result<TerminalReply> print_reply(Stack& stack, const Options& options, Prepared
   struct sigaction action = {};
   struct sigaction before = {};
   action.sa_handler = note_interrupt;
+  action.sa_flags = SA_RESTART;  // stdio would take an interrupted write for a failed one
   ::sigaction(SIGINT, &action, &before);
   const Result<RequestId> id = stack.engine->submit(std::move(request));
   if (id) {
@@ -164,14 +167,27 @@ Result<TerminalReply> print_reply(Stack& stack, const Options& options, Prepared
   return std::move(outcome.reply);
 }
 
-void print_summary(const SequenceEnd& end) {
-  const double seconds = end.timings.decode_ms / 1000;
-  const auto tokens = static_cast<double>(end.usage.completion_tokens);
-  const std::string line = fmt::format(
-      "[{} prompt tokens, {} cached, first token after {:.0f} ms; {} tokens at {:.1f} tokens/s]\n",
-      end.usage.prompt_tokens, end.usage.cached_tokens, end.timings.prefill_ms,
-      end.usage.completion_tokens, seconds > 0 ? tokens / seconds : 0.0);
-  write_stderr(line);  // the answer stands, whether this can be written or not
+std::string summary_line(const Options& options, const SequenceEnd& end) {
+  const Usage& usage = end.usage;
+  std::string line = fmt::format("[{}, {} cached, first token after {:.0f} ms; {}",
+                                 counted(usage.prompt_tokens, "prompt token"), usage.cached_tokens,
+                                 end.timings.prefill_ms, counted(usage.completion_tokens, "token"));
+  if (usage.completion_tokens > 1 && end.timings.decode_ms > 0) {
+    line += fmt::format(" at {:.1f} tokens/s",
+                        1000 * (usage.completion_tokens - 1) / end.timings.decode_ms);
+  }
+  if (end.reason == FinishReason::cancelled) line += "; stopped";
+  if (end.reason == FinishReason::length) {
+    line += usage.completion_tokens == options.max_tokens
+                ? fmt::format("; cut at {} by -n", counted(options.max_tokens, "token"))
+                : std::string("; cut: the context is full");
+  }
+  return line + "]\n";
+}
+
+void print_summary(const Options& options, const SequenceEnd& end) {
+  write_stderr(
+      summary_line(options, end));  // the answer stands, whether this can be written or not
 }
 
 }  // namespace reprise

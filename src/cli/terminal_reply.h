@@ -23,7 +23,10 @@ struct TerminalReply {
 Result<TerminalReply> print_reply(Stack& stack, const Options& options, PreparedPrompt prompt,
                                   ReplyFormat format);
 
-// "12 prompt tokens (10 cached), 34 tokens at 56.7 tokens/s" on stderr.
-void print_summary(const SequenceEnd& end);
+// "[12 prompt tokens, 10 cached, first token after 8 ms; 34 tokens at 56.7 tokens/s]", with a word
+// on a reply that was cut. The speed is that of the tokens behind the first.
+std::string summary_line(const Options& options, const SequenceEnd& end);
+// The same on stderr.
+void print_summary(const Options& options, const SequenceEnd& end);
 
 }  // namespace reprise

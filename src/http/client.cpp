@@ -183,19 +183,25 @@ Result<HttpReply> exchange(const HttpAddress& address, const HttpRequest& reques
   }
 }
 
+// For people, without what stands before an @: it may be a password.
+std::string shown(std::string_view url) {
+  const std::size_t at = url.rfind('@');
+  if (at == std::string_view::npos) return printable(url);
+  return "..." + printable(url.substr(at));
+}
+
 std::unexpected<Error> no_url(std::string_view url) {
-  return fail(
-      Errc::invalid_argument,
-      fmt::format("got \"{}\", expected http://HOST:PORT or http://[V6]:PORT", printable(url)));
+  return fail(Errc::invalid_argument,
+              fmt::format("got \"{}\", expected http://HOST:PORT or http://[V6]:PORT", shown(url)));
 }
 
 }  // namespace
 
 Result<HttpAddress> HttpAddress::parse(std::string_view url) {
   if (lower_case(url.substr(0, 8)) == "https://") {
-    return fail(Errc::unsupported,
-                fmt::format("got \"{}\": https is not spoken here, expected http://HOST:PORT",
-                            printable(url)));
+    return fail(
+        Errc::unsupported,
+        fmt::format("got \"{}\": https is not spoken here, expected http://HOST:PORT", shown(url)));
   }
   if (lower_case(url.substr(0, 7)) != "http://") return no_url(url);
   HttpAddress address;

@@ -60,6 +60,7 @@ struct Server::State {
   void wait_for_signal();
   void wait_for_tick();
   void log_given_way(Clock::time_point now);
+  std::string drain_words() const;
   void stop();
   void begin_drain();
   void drop_all();
@@ -102,20 +103,19 @@ std::size_t allow_descriptors(std::size_t connections_max) {
   return possible;
 }
 
-}  // namespace
-
-// Resolves the host and listens.
-Status Server::State::open() {
-  const auto trouble = [this](const error_code& error) {
-    return fail(Errc::io, fmt::format("cannot listen on {} port {}: {}", options.host, options.port,
-                                      error.message()));
+// Resolves the host and listens. Returns the port.
+Result<std::uint16_t> open_acceptor(net::io_context& io, tcp::acceptor& acceptor,
+                                    const std::string& host, std::uint16_t asked) {
+  const auto trouble = [&](const error_code& error) {
+    return fail(Errc::io,
+                fmt::format("cannot listen on {} port {}: {}", host, asked, error.message()));
   };
   error_code error;
   tcp::resolver resolver(io);
-  const auto found =
-      resolver.resolve(options.host, std::to_string(options.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  const auto found = resolver.resolve(
+      host, std::to_string(asked), tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error) return trouble(error);
+  std::uint16_t port = asked;
   const tcp::endpoint endpoint = found.begin()->endpoint();
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(net::socket_base::reuse_address(true), error);
@@ -123,6 +123,13 @@ Status Server::State::open() {
   if (!error) acceptor.listen(net::socket_base::max_listen_connections, error);
   if (!error) port = acceptor.local_endpoint(error).port();
   if (error) return trouble(error);
+  return port;
+}
+
+}  // namespace
+
+Status Server::State::open() {
+  TRY_ASSIGN(port, open_acceptor(io, acceptor, options.host, options.port));
   return {};
 }
 
@@ -240,11 +247,17 @@ void Server::State::wait_for_signal() {
       if (options.on_hangup) options.on_hangup();
     } else {
       spdlog::info("{}: {}", number == SIGINT ? "SIGINT" : "SIGTERM",
-                   context.draining ? "stopping at once" : "finishing what runs, then stopping");
+                   context.draining ? std::string("stopping at once") : drain_words());
       stop();
     }
     if (!context.draining || !connections.empty()) wait_for_signal();
   });
+}
+
+std::string Server::State::drain_words() const {
+  return fmt::format(
+      "finishing what runs, for at most {} s, then stopping; a second signal ends at once",
+      service.options().drain_timeout_ms / 1000);
 }
 
 void Server::State::stop() {
@@ -283,6 +296,13 @@ Result<std::unique_ptr<Server>> Server::listen(Service& service, ServerOptions o
   auto state = std::make_unique<State>(service, std::move(options));
   TRY(state->open());
   return std::make_unique<Server>(std::move(state));
+}
+
+Status Server::check_address(const std::string& host, std::uint16_t port) {
+  net::io_context io(1);
+  tcp::acceptor acceptor(io);
+  TRY(open_acceptor(io, acceptor, host, port));
+  return {};
 }
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}

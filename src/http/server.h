@@ -37,6 +37,8 @@ class Server {
  public:
   // Listens. Errors: io, naming host and port.
   static Result<std::unique_ptr<Server>> listen(Service& service, ServerOptions options);
+  // Whether listen() would get the address now: takes it and gives it back. Errors: as listen().
+  static Status check_address(const std::string& host, std::uint16_t port);
   explicit Server(std::unique_ptr<State> state);  // for listen()
   ~Server();
 

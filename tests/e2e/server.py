@@ -45,6 +45,7 @@ class Server:
             ],
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,  # whether the tests have a terminal or not
         )
         for line in self._process.stdout:
             found = re.search(r"at http://([\d.]+):(\d+)", line)

@@ -3,9 +3,12 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from texts import words
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(servers, *arguments, text=None):
@@ -25,7 +28,8 @@ def test_generate_equals_the_completion_over_http(servers, model, cold):
     assert done.returncode == 0, done.stderr
     assert done.stdout == cold.complete(prompt, max_tokens=12).text + "\n"
     assert re.search(
-        r"\[\d+ prompt tokens, 0 cached, .* 12 tokens at [\d.]+ tokens/s\]", done.stderr
+        r"\[\d+ prompt tokens, 0 cached, .* 12 tokens at [\d.]+ tokens/s; cut at 12 tokens by -n\]",
+        done.stderr,
     )
 
 
@@ -111,7 +115,121 @@ def test_bench_prints_a_table_when_asked(servers, model):
     assert re.search(r"^decode +0 +1 +1 +\d+ +[\d.]+ +[\d.]+", table, re.M), table
     assert re.search(r"^prefill +0 +16 +1 ", table, re.M), table
     assert re.search(r"^load .* x a plain read of the \d+ MiB", table, re.M), table
+    assert re.search(r"^weights +[\d.]+ MiB in memory", table, re.M), table
+    assert re.search(r"^bandwidth +[\d.]+ GB/s .* by \d threads? ", table, re.M), table
+    assert re.search(r"^spread: .*overhead: .*of it: .*logits: ", table, re.M), table
     assert re.search(r"^logits [0-9a-f]{32}$", table, re.M), table
+
+
+@pytest.mark.parametrize("model", ["smollm2"], indirect=True)
+def test_what_cannot_be_written_is_an_error(servers, model):
+    path = servers.model_path(model)
+    url = servers.get("smollm2").url
+    commands = [
+        ["--help"],
+        ["--version"],
+        [],
+        ["serve", "--help"],
+        ["options"],
+        ["inspect", path],
+        ["generate", "-m", path, "-p", "x", "-n", "2"],
+        ["cache", "--url", url],
+        ["cache", "--url", url, "--json"],
+        ["bench", "-m", path, "--depths", "0", "--rows", "1", "--repetitions", "1", "-o", "json"],
+    ]
+    for command in commands:
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [servers.binary(), *command],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=300,
+            )
+        assert done.returncode == (1 if command else 2), command
+        line = "reprise: cannot write standard output: No space left on device\n"
+        assert line in done.stderr, (command, done.stderr)
+    closed = subprocess.run(
+        [servers.binary(), "options"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=lambda: os.close(1),
+    )
+    assert closed.returncode == 1 and "Bad file descriptor" in closed.stderr
+    # A reader that has enough is no error worth a word.
+    left = subprocess.run(
+        ["/bin/sh", "-c", f"{servers.binary()} options | head -1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert left.stdout.startswith("| flag") and left.stderr == ""
+
+
+def test_what_cannot_work_is_refused_before_loading(servers):
+    path = servers.model_path("smollm2")
+    taken = str(servers.get("smollm2").port)
+    for flags, words in (
+        (["serve", "--port", taken], f"cannot listen on 127.0.0.1 port {taken}: Address already"),
+        (["serve", "--port", "0", "-c", "9999999"], "--ctx-size: got 9999999, but the model was"),
+        (["generate", "-p", "x", "-c", "9999999"], "--ctx-size: got 9999999, but the model was"),
+    ):
+        done = run(servers, *flags, "-m", path)
+        assert done.returncode == 1
+        assert done.stderr.startswith("reprise: ") and words in done.stderr  # nothing was packed
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_quiet_log_has_no_progress(servers):
+    path = servers.model_path("smollm2")
+    for level, shown in (("info", True), ("warn", False), ("off", False)):
+        done = run(servers, "generate", "-m", path, "-p", "x", "-n", "1", "--log-level", level)
+        assert done.returncode == 0
+        assert ("packing weights" in done.stderr) == shown, done.stderr
+        assert re.search(r"\d prompt tokens?, .*; 1 token; cut at 1 token by -n\]", done.stderr)
+
+
+def test_commands_in_a_pipe(servers):
+    done = run(
+        servers,
+        "run",
+        "-m",
+        servers.model_path("smollm2"),
+        "-n",
+        "2",
+        text="/help\n\n   \n/exti\nHello\n/bye\nnobody reads this\n",
+    )
+    assert done.returncode == 0
+    assert "Alt-Enter" in done.stdout
+    assert 'unknown command "/exti"' in done.stderr
+    assert len(re.findall(r"prompt tokens?,", done.stderr)) == 1
+
+
+def test_inspect_shows_how_a_folder_is_quantised(servers, tmp_path):
+    folder = tmp_path / "model"
+    program = Path(servers.binary()).parent / "tests/support/tiny_checkpoint"
+    subprocess.run([program, "gemma4_moe", "mlx4", folder], check=True, stdout=subprocess.DEVNULL)
+    done = run(servers, "inspect", "-m", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^quantisation +MLX affine, 4 bits in groups of \d+", done.stdout, re.M)
+    plain = run(servers, "inspect", servers.model_path("smollm2"))
+    assert plain.returncode == 0 and "quantisation" not in plain.stdout
+
+
+def test_make_checks_its_words_first():
+    for words, message in (
+        (["serve", "MODEL=smolm2"], "MODEL=smolm2: expected smollm2, gemma3-270m or the path"),
+        (["serve", "PORT=abc"], "PORT=abc: expected a number from 0 to 65535"),
+        (["serve", "PORT=70000"], "PORT=70000: expected a number from 0 to 65535"),
+        (["-s", "model", "MODEL=foo"], "MODEL=foo: expected smollm2, gemma3-270m or the path"),
+    ):
+        done = subprocess.run(
+            ["make", *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode != 0 and done.stdout == ""
+        assert done.stderr.startswith("reprise: " + message)
 
 
 def test_a_truncated_model_ends_in_one_line(servers, model, tmp_path):

@@ -2,8 +2,11 @@
 import http.client
 import json
 import os
+import re
+import resource
 import signal
 import socket
+import struct
 import subprocess
 import time
 
@@ -281,6 +284,57 @@ def test_wrong_starts_end_in_one_line(servers, tmp_path):
             arguments,
             done.stderr,
         )
+
+
+def refused_start(servers, model, arguments, limit=None):
+    """The one line of a start that must fail, with an address space of `limit` bytes."""
+
+    def limit_address_space():
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    done = subprocess.run(
+        [servers.binary(), "serve", "--port", "0", "--log-level", "error", "-m", model, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        preexec_fn=limit_address_space if limit else None,
+    )
+    assert done.returncode == 1 and done.stdout == "", (arguments, limit, done)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("reprise: "), (arguments, limit, done.stderr)
+    return lines[0]
+
+
+def test_what_the_system_refuses_at_the_start_is_one_line_with_the_numbers(servers):
+    smollm2, gemma3 = servers.model_path("smollm2"), servers.model_path("gemma3")
+    limit = 1_600_000_000
+    for arguments in ([], ["--prompt-cache-capacity", "3GiB"]):
+        line = refused_start(servers, smollm2, arguments, limit)
+        assert "--prompt-cache-capacity" in line and "span group 1 of 1" in line
+        assert f"{limit} bytes" in line
+    assert f"got {3 << 30} bytes" in line
+    # Each of both groups reserves the whole capacity; the sum of them is too much.
+    line = refused_start(servers, gemma3, ["--prompt-cache-capacity", "1GiB"], 2_500_000_000)
+    assert "span group 2 of 2" in line
+    for capacity in ("200000GiB", "900000000GiB"):
+        line = refused_start(servers, gemma3, ["--prompt-cache-capacity", capacity])
+        assert "--prompt-cache-capacity" in line
+    line = refused_start(servers, smollm2, ["-t", "1024"], 2_500_000_000)
+    asked = re.match(r"reprise: --threads: asked for 1024 threads, .* gave (\d+) ", line)
+    assert asked and 1 <= int(asked[1]) < 1024, line
+
+
+def test_a_rope_that_turns_too_far_is_refused_by_name(servers, tmp_path):
+    with open(servers.model_path("smollm2"), "rb") as model:
+        content = bytearray(model.read())
+    key = b"llama.rope.freq_base" + struct.pack("<I", 6)  # a float32 follows
+    at = content.index(key) + len(key)
+    content[at : at + 4] = struct.pack("<f", 1e-12)
+    broken = tmp_path / "rope.gguf"
+    broken.write_bytes(content)
+    line = refused_start(servers, str(broken), [])
+    assert "rope_theta: got 9.99" in line and "8192 tokens" in line and "134217728" in line
 
 
 @pytest.mark.parametrize("size", [0, 1, 23, 24, 1000, 100_000, 1_800_000, 50_000_000])

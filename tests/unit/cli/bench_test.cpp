@@ -38,7 +38,7 @@ class BenchOfTinyModel : public ::testing::Test {
     const auto stack = Stack::load(options);
     if (!stack) return stack.error().message;
     BenchRunner runner(*stack, options.kv_type, std::move(*plan));
-    runner.fill();
+    if (const Status filled = runner.fill(); !filled) return filled.error().message;
     for (int round = 0; round < rounds; round++) runner.run_round(round == 0);
     for (const BenchResult& result : runner.results()) {
       EXPECT_EQ(result.milliseconds.size(), static_cast<std::size_t>(rounds - 1));

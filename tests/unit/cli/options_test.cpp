@@ -4,9 +4,10 @@
 #include <cstdlib>
 #include <set>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include "cli/nearest.h"
+#include "base/nearest.h"
 
 namespace reprise {
 namespace {
@@ -79,8 +80,11 @@ TEST(Options, BadValuesNameTheFlagAndTheRange) {
       {{"serve", "--kv-type", "int3"}, "--kv-type", "bf16"},
       {{"serve", "--prompt-cache=maybe"}, "--prompt-cache", "on or off"},
       {{"serve", "--prompt-cache-capacity", "lots"}, "--prompt-cache-capacity", "GiB"},
-      {{"generate", "--temperature", "nan"}, "--temperature", "100"},
-      {{"generate", "--top-p", "0"}, "--top-p", "1"},
+      {{"generate", "--temperature", "nan"}, "--temperature", "0 to 2"},
+      {{"run", "--temperature", "9"}, "--temperature", "0 to 2"},  // as the API
+      {{"generate", "--top-p", "1.1"}, "--top-p", "0 to 1"},
+      {{"generate", "--min-p", "-0.1"}, "--min-p", "0 to 1"},
+      {{"generate", "--top-k", "2000000"}, "--top-k", "1000000"},
       {{"serve", "--port"}, "--port", ""},
       {{"serve", "--host", ""}, "--host", "an address"},
       {{"serve", "--log-level", "loud"}, "--log-level", "warn"},
@@ -107,6 +111,14 @@ TEST(Options, UnknownWordsGetTheNearestOne) {
       {{"generate", "--max-token", "5"}, "--max-tokens"},
       {{"serv"}, "serve"},
       {{"inspct", "x"}, "inspect"},
+      {{"run", "--temp", "3"}, "--temperature"},
+      {{"serve", "model.gguf"}, "\"-m model.gguf\""},
+      {{"run", "models/x"}, "\"-m models/x\""},
+      {{"bench", "x"}, "\"-m x\""},
+      {{"generate", "Hello"}, "\"-p Hello\""},
+      {{"generate", "models/x.gguf"}, "-m"},
+      {{"serve", "-hf", "foo/bar"}, "unknown flag \"-hf\""},
+      {{"-hf"}, "unknown flag \"-hf\""},
   };
   for (const auto& [words, hint] : cases) {
     const auto parsed = parse_command_line(words);
@@ -128,9 +140,46 @@ TEST(Options, HelpListsEveryOptionOfACommand) {
     EXPECT_EQ(parsed->command, nullptr);
     for (const OptionSpec& option : option_table()) {
       if (!option.belongs_to(command.name)) continue;
-      EXPECT_NE(parsed->text.find(option.help), std::string::npos) << option.flags;
+      EXPECT_NE(parsed->text.find(option.help_for(command.name)), std::string::npos)
+          << option.flags;
+    }
+    EXPECT_TRUE(parsed->text.find(fmt::format("Usage: reprise {} ", command.name)) !=
+                std::string::npos)
+        << parsed->text;
+    // Nothing of what is true for other commands only.
+    for (const CommandSpec& other : command_table())
+      EXPECT_EQ(parsed->text.find(fmt::format("; {}: ", other.name)), std::string::npos);
+  }
+  const auto own = parse_command_line({"cache", "-h"});
+  EXPECT_NE(own->text.find("address of the running server"), std::string::npos);
+  EXPECT_EQ(own->text.find("listen"), std::string::npos);
+}
+
+TEST(Options, HelpListsTheCommandsOfUsers) {
+  for (const Words& words : {Words{}, Words{"--help"}, Words{"-h"}}) {
+    const auto parsed = parse_command_line(words);
+    ASSERT_TRUE(parsed.has_value());
+    EXPECT_NE(parsed->text.find("Usage: reprise "), std::string::npos) << parsed->text;
+    for (const CommandSpec& command : command_table()) {
+      EXPECT_EQ(parsed->text.find(command.help) != std::string::npos, !command.is_for_developers)
+          << command.name;
     }
   }
+}
+
+TEST(Options, InspectTakesItsPathEitherWay) {
+  for (const Words& words :
+       {Words{"inspect", "x"}, Words{"inspect", "-m", "x"}, Words{"inspect", "--model=x"}}) {
+    const auto parsed = parse_command_line(words);
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    EXPECT_EQ(parsed->options.model, "x");
+  }
+  EXPECT_FALSE(parse_command_line({"inspect"}).has_value());
+  EXPECT_FALSE(parse_command_line({"inspect", "-m", "x", "y"}).has_value());
+  ::setenv("REPRISE_MODEL", "environment", 1);
+  EXPECT_EQ(parse_command_line({"inspect"})->options.model, "environment");
+  EXPECT_EQ(parse_command_line({"inspect", "x"})->options.model, "x");
+  ::unsetenv("REPRISE_MODEL");
 }
 
 TEST(Options, TableIsConsistent) {
@@ -141,6 +190,8 @@ TEST(Options, TableIsConsistent) {
     for (const CommandSpec& command : command_table()) used |= option.belongs_to(command.name);
     EXPECT_TRUE(used) << option.flags;
     EXPECT_NE(options_markdown().find(option.help), std::string::npos);
+    EXPECT_NE(options_markdown().find(option.other.help), std::string::npos);
+    EXPECT_TRUE(*option.other.command == '\0' || option.belongs_to(option.other.command));
   }
 }
 
@@ -161,6 +212,30 @@ TEST(Options, SharesOfAWhole) {
   EXPECT_EQ(parse_share("2M", 10).value(), std::size_t{2} << 20);
   for (const char* nothing : {"0", "0%", "off"}) EXPECT_EQ(parse_share(nothing, 10).value(), 0U);
   for (const char* wrong : {"", "-1", "101%", "x%", "many"}) EXPECT_FALSE(parse_share(wrong, 10));
+}
+
+// A typing error must not put keys into the journal.
+TEST(Options, NoErrorRepeatsAKey) {
+  for (const char* keys :
+       {",SECRET", "SECRET,", "SECRET,,b", "SECRET, b", "SE CRET", "SECRET\x7f"}) {
+    const auto parsed = parse_command_line({"serve", "-m", "x", "--api-key", keys});
+    ASSERT_FALSE(parsed.has_value()) << keys;
+    EXPECT_NE(parsed.error().message.find("--api-key"), std::string::npos);
+    EXPECT_EQ(parsed.error().message.find("SE"), std::string::npos) << parsed.error().message;
+  }
+  const auto parsed = parse_command_line({"serve", "-m", "x", "--api-key", "a,b"});
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(parsed->options.api_keys, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Options, AnOriginIsOneThatABrowserSends) {
+  const auto origin = [](const char* text) {
+    return parse_command_line({"serve", "-m", "x", "--cors-origin", text}).has_value();
+  };
+  for (const char* good : {"*", "null", "https://ui.example", "http://localhost:3000"})
+    EXPECT_TRUE(origin(good)) << good;
+  for (const char* bad : {"", "https://ui.example/", "ui.example", "https://", "http://a/b"})
+    EXPECT_FALSE(origin(bad)) << bad;
 }
 
 TEST(Options, ServeTakesKeysTimesAndPins) {

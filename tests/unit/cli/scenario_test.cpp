@@ -60,6 +60,8 @@ TEST(ScenarioReport, BarsHoldOnTheirSide) {
   const ScenarioBar none{"reuse", 0, 0.25, true};
   EXPECT_FALSE(none.holds());
   EXPECT_GT(none.strain(), most.strain());
+  const ScenarioBar bytes{"cache bytes", 131236000, 149542000, false, true};
+  EXPECT_EQ(bytes.text(), "cache bytes: 125.2 MiB of at most 142.6 MiB");
 }
 
 TEST(ScenarioText, IsTheSameEveryTime) {

@@ -88,13 +88,19 @@ TEST(HttpAddress, RefusesWhatIsNoUrlAndHttpsByName) {
   ASSERT_FALSE(tls);
   EXPECT_EQ(tls.error().code, Errc::unsupported);
   EXPECT_NE(tls.error().message.find("https"), std::string::npos);
-  for (const char* url : {"", "localhost:8080", "http://", "http://:80", "http://h:0", "http://h:",
-                          "http://h:65536", "http://h:8x", "http://[::1", "http://[::1]8",
-                          "http://u@h:80", "http://h:80/a b", "http://h:80/?q", "ftp://h:80"}) {
+  for (const char* url : {"", "localhost:8080", "http://", "http://:80", "http://h:0",
+                          "http://h:", "http://h:65536", "http://h:8x", "http://[::1",
+                          "http://[::1]8", "http://h:80/a b", "http://h:80/?q", "ftp://h:80"}) {
     const auto address = HttpAddress::parse(url);
     ASSERT_FALSE(address) << url;
     EXPECT_EQ(address.error().code, Errc::invalid_argument) << url;
     EXPECT_NE(address.error().message.find(url), std::string::npos);
+  }
+  for (const char* url : {"http://u:PASS@h:80", "https://u:PASS@h", "u:PASS@h:80"}) {
+    const auto address = HttpAddress::parse(url);
+    ASSERT_FALSE(address) << url;
+    EXPECT_NE(address.error().message.find("@h"), std::string::npos);
+    EXPECT_EQ(address.error().message.find("PASS"), std::string::npos);
   }
 }
 

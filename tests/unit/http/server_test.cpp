@@ -282,6 +282,27 @@ TEST(Server, AStopBeforeTheRunIsAStop) {
   EXPECT_EQ(desk.drains, 1);
 }
 
+TEST(Server, AnAddressCanBeTriedAndIsFreeAgain) {
+  FakeDesk desk;
+  const auto service = make_fake_service(desk);
+  ServerOptions options;
+  options.port = 0;
+  ASSERT_TRUE(Server::check_address(options.host, 0));
+  std::uint16_t port = 0;
+  {
+    const auto server = Server::listen(*service, options);
+    ASSERT_TRUE(server);
+    port = (*server)->port();
+    const Status taken = Server::check_address(options.host, port);
+    ASSERT_FALSE(taken);
+    EXPECT_NE(taken.error().message.find(std::to_string(port)), std::string::npos);
+  }
+  EXPECT_TRUE(Server::check_address(options.host, port));
+  options.port = port;
+  EXPECT_TRUE(Server::listen(*service, options));
+  EXPECT_FALSE(Server::check_address("no such host", 0));
+}
+
 TEST(Server, SignalsDrainThenCut) {
   StreamDesk desk(100'000, milliseconds(10));
   const auto service = make_fake_service(desk);
