@@ -20,6 +20,18 @@ namespace {
 constexpr std::int64_t kExpiryMs = 1000;  // between looks for entries and pins past their time
 constexpr std::int64_t kSumsMs = 250;     // age of the published sums over all salts, at most
 
+// A failed scheduler must never be destroyed (Scheduler::fail). It stays where tools that look for
+// leaks find it.
+void keep_for_good(std::unique_ptr<Scheduler> scheduler) {
+  struct Kept {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Scheduler>> schedulers;
+  };
+  static Kept* const kept = std::make_unique<Kept>().release();
+  const std::lock_guard lock(kept->mutex);
+  kept->schedulers.push_back(std::move(scheduler));
+}
+
 }  // namespace
 
 struct Engine::State {
@@ -38,7 +50,7 @@ struct Engine::State {
   ~State() {
     inbox.stop();
     thread.join();
-    if (has_failed()) static_cast<void>(scheduler.release());  // see Scheduler::fail
+    if (has_failed()) keep_for_good(std::move(scheduler));
   }
 
   bool has_failed() const { return !failure.empty(); }

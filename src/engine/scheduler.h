@@ -186,6 +186,7 @@ class Scheduler {
   StepCosts step_costs_;
 
   SequenceList waiting_, running_;
+  SequenceList failed_;             // what fail() ended: never destroyed, as the scheduler itself
   TenantShares shares_;             // of the tenants of both
   std::uint64_t running_ends_ = 0;  // running sequences that ended
 

@@ -141,7 +141,7 @@ std::vector<std::string> Scheduler::tell_ends() {
     ended.sequence->sink().on_end(ended.end);
     if (stats_.failure.empty()) continue;
     ended.sequence->drop_sink();
-    static_cast<void>(ended.sequence.release());  // see fail()
+    failed_.push_back(std::move(ended.sequence));
   }
   ended_.clear();
   return tenants;
