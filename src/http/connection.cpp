@@ -200,7 +200,6 @@ net::awaitable<bool> Connection::send_reply(RequestReader& reader) {
 }
 
 net::awaitable<void> Connection::send_trouble(RequestTrouble trouble) {
-  spdlog::debug("refused a request: {} {}", trouble.status, trouble.code);
   std::string body;
   const ReplyHead head =
       context_.service.error_reply(trouble.status, trouble.code, trouble.message, body);

@@ -16,12 +16,6 @@
 namespace reprise::test {
 namespace {
 
-JsonObject object_of(std::string_view text) {
-  const Result<JsonValue> value = parse_json(text);
-  EXPECT_TRUE(value.has_value()) << text;
-  return value ? value->as_object() : JsonObject{};
-}
-
 constexpr std::string_view kWeather = R"({"type": "object", "properties": {
     "unit": {"enum": ["c", "f", 1]}, "city": {"type": "string", "maxLength": 20},
     "Days": {"type": "integer", "minimum": 1, "maximum": 7},

@@ -175,4 +175,10 @@ std::optional<std::vector<TokenId>> GrammarProbe::walk(std::string_view lark, st
   return std::nullopt;
 }
 
+JsonObject object_of(std::string_view text) {
+  const Result<JsonValue> value = parse_json(text);
+  EXPECT_TRUE(value.has_value()) << text;
+  return value ? value->as_object() : JsonObject{};
+}
+
 }  // namespace reprise::test

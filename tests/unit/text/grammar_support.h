@@ -54,6 +54,9 @@ std::vector<Call> calls_in(ReplyFormat format, const std::vector<ToolSpec>& spec
                            const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
                            bool are_constrained, std::string& text);
 
+// The JSON object that the text is.
+JsonObject object_of(std::string_view text);
+
 bool is_allowed(std::span<const std::uint32_t> mask, TokenId id);
 int count_allowed(std::span<const std::uint32_t> mask);
 

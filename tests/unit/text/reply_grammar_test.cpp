@@ -11,12 +11,6 @@
 namespace reprise::test {
 namespace {
 
-JsonObject object_of(std::string_view text) {
-  const Result<JsonValue> value = parse_json(text);
-  EXPECT_TRUE(value.has_value()) << text;
-  return value ? value->as_object() : JsonObject{};
-}
-
 std::vector<ToolSpec> tools() {
   std::vector<ToolSpec> specs(4);
   specs[0] = {"get_weather", object_of(R"({"type": "object", "properties": {

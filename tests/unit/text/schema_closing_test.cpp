@@ -9,12 +9,6 @@
 namespace reprise::test {
 namespace {
 
-JsonObject object_of(std::string_view text) {
-  const Result<JsonValue> value = parse_json(text);
-  EXPECT_TRUE(value.has_value()) << text;
-  return value ? value->as_object() : JsonObject{};
-}
-
 std::string closed(std::string_view schema) {
   return to_json(JsonValue(with_closed_objects(object_of(schema))));
 }

@@ -10,12 +10,6 @@
 namespace reprise::test {
 namespace {
 
-JsonObject object_of(std::string_view text) {
-  const Result<JsonValue> value = parse_json(text);
-  EXPECT_TRUE(value.has_value()) << text;
-  return value ? value->as_object() : JsonObject{};
-}
-
 // The schema without its keywords at fault and without ours; behind a bar what was dropped first.
 std::string hints(std::string_view schema) {
   std::string dropped;
